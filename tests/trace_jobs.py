@@ -18,7 +18,7 @@ PLAIN = Call(
 def recording(rank, calls):
     """The recording of a rank whose calls are numbered in order."""
     numbered = (dataclasses.replace(call, call_id=i) for i, call in enumerate(calls))
-    return RankTrace(rank, tuple(numbered), 1, {}, 0, ())
+    return RankTrace(rank, tuple(numbered), 1, {}, ())
 
 
 def sized(op, size_bytes, ranks):

@@ -45,6 +45,7 @@ class FakeCompute:
     per_parameter_s: float = 0.0
     #: of the weights of one linear layer, where weight gradients are computed apart
     weight_s: float = 0.0
+    copy_s_per_byte: float = 0.0
     gpu: object = field(default_factory=lambda: load_gpu("h100"))
     recompute: str = "none"
     precision: str = "bf16"
@@ -84,6 +85,9 @@ class FakeCompute:
         """Products of an expert of the toy model: together as long as a forward pass."""
         share = k * n / (3 * 64 * 96)
         return np.asarray(tokens_per_expert) * self.per_copy_s * share
+
+    def copied(self, size_bytes):
+        return np.asarray(size_bytes) * self.copy_s_per_byte
 
     def optimizer(self, parameters_per_gpu):
         return parameters_per_gpu * self.per_parameter_s

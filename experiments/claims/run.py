@@ -25,6 +25,7 @@ from pydantic import Field
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import monta
+from one_sample import one_step
 from results import ROOT, command_line, replace_between, write_or_check
 
 from lightloom.cost import PartsCostModel
@@ -37,6 +38,7 @@ from lightloom.planner.strategy import AllToAllStrategy
 from lightloom.schedule import allocate
 from lightloom.simulate import simulate
 from lightloom.study.compare.equal_cost import fastest_rate_gbps
+from lightloom.study.compare.results import FabricResult
 from lightloom.workload.programs.phases import Phase, PhaseSequence, phase_graph
 
 HERE = Path(__file__).parent
@@ -200,6 +202,34 @@ def monta_256k() -> float:
 def monta_speed_up() -> float:
     """How much faster the fastest of the paper's strategies is at most, with four chunks."""
     return 1 / monta.ratio(AllToAllStrategy.O3, 2**18)
+
+
+@cache
+def monta_step(strategy: AllToAllStrategy) -> FabricResult:
+    """A step of two experts of 70B on 16 A100, which are A800 but for their NVLink."""
+    plan = {"tp": 8, "pp": 1, "ep": 2, "seq_len": 8192, "strategy": strategy.value}
+    values = {"gpus": 16, "gpu": "a100", "rate_gbps": 200, "micro_batches": 1}
+    model = str(HERE / "two-70b" / "config.json")
+    return one_step(values, model, {"fat-tree": {}}, "balanced", plan=plan).results[0]
+
+
+def monta_share(strategy: AllToAllStrategy) -> float:
+    """All-to-alls, % of a step."""
+    result = monta_step(strategy)
+    return 100 * result.critical_path_s["ep"] / result.step_time_s
+
+
+def monta_saved(strategy: AllToAllStrategy) -> float:
+    """By how many % of the baseline's step another strategy's is shorter."""
+    baseline = monta_step(AllToAllStrategy.BASELINE)
+    return 100 * (1 - monta_step(strategy).step_time_s / baseline.step_time_s)
+
+
+MEASURES["monta_share_baseline"] = lambda: monta_share(AllToAllStrategy.BASELINE)
+MEASURES["monta_share_o1"] = lambda: monta_share(AllToAllStrategy.O1)
+MEASURES["monta_step_saved"] = lambda: monta_saved(AllToAllStrategy.O1)
+MEASURES["monta_step_saved_o2"] = lambda: monta_saved(AllToAllStrategy.O2)
+MEASURES["monta_step_saved_o3"] = lambda: monta_saved(AllToAllStrategy.O3)
 
 
 @measure

@@ -262,6 +262,7 @@ class Decider:
     def decide(
         self, held: Held, upcoming: Sequence[Upcoming], proposals: list[_U16] | None
     ) -> Decision: ...
+    def carry(self, held: Held, demand: _U64) -> tuple[_I32, _U64]: ...
 
 # simulate: crates/python/src/execute.rs
 

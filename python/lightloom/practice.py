@@ -11,6 +11,9 @@ from typing import Literal
 PipelineSchedule = Literal["1f1b", "zero-bubble", "dualpipe"]
 #: what all-to-alls are hidden behind
 AllToAllOverlap = Literal["none", "chunks", "batch"]
+#: how copies of tokens get to experts that several TP ranks hold together, by MoNTA's names (arXiv
+#: 2411.00662; O4 is ours), or what the planner finds fastest for each layer
+PlanStrategy = Literal["baseline", "O1", "O2", "O3", "O4", "auto"]
 #: how the GPUs that share a sequence compute its attention: keys and values go around a ring, or an
 #: all-to-all hands each GPU whole sequences of some heads
 ContextParallel = Literal["ring", "ulysses"]
@@ -34,6 +37,9 @@ ExpertProducts = Literal["grouped", "sequential"]
 #: all-to-all of a collective library, or kernels that send a token once to each server (DeepEP,
 #: HybridEP)
 Dispatcher = Literal["alltoall", "flex"]
+#: which traffic of a step goes first on links: none; experts, pipeline, context parallelism,
+#: gradients, as MoNTA has it (arXiv 2411.00662); or the same with the pipeline first
+Priorities = Literal["none", "monta", "pipeline"]
 #: how evenly a gate loads the experts, as :data:`lightloom.demand.imbalance.IMBALANCES` explains
 Gate = Literal["balanced", "auxiliary", "natural", "skewed"]
 #: what adds up the gradients of a network that every GPU has whole: rings, one parameter server on

@@ -229,10 +229,77 @@ def test_overlapping_all_to_alls_run_on_regional_circuits_too():
     assert carried["ocs"] > 0
 
 
-def test_packets_have_no_priorities():
-    graph = overlapping([8_000, 8_000], (0, 1))
-    with pytest.raises(InputError, match="packets have no priorities"):
-        simulate(graph, packet(2, "hierarchical"), network_model=Packets("ideal", full=True))
+# The traffic of experts and gradients of one server together (MoNTA, arXiv 2411.00662).
+
+
+def experts_and_gradients(experts, gradients, priority):
+    """Both leave server 0 at once, each to another server."""
+    step = TaskGraphBuilder(range(3), gpus_per_worker=8)
+    trainer = step.role("trainer", range(3))
+    everyone = step.family("all", [range(3)])
+    counts = np.zeros((1, 2, 3, 3))
+    counts[0, 0, 0, 1], counts[0, 1, 0, 2] = experts, gradients
+    demand = step.demand("bytes", everyone, counts)
+    for block, (name, of_block) in enumerate((("ep", priority), ("dp", 0))):
+        moved = Block(demand, block)
+        more = {"handle": block, "asynchronous": True, "layer": block, "priority": of_block}
+        trainer.all_to_all(everyone, moved, name, **more)
+    for block, name in enumerate(("ep", "dp")):
+        trainer.wait(block, name)
+    return step.build()
+
+
+def two_ends(graph, model):
+    """When servers 1 and 2 have what they get."""
+    run = simulate(
+        graph, packet(3, "hierarchical"), network_model=model, timeline_workers=[0, 1, 2]
+    )
+    line = run.timeline
+    return [
+        max(line.end_s[(line.layer == block) & (line.stream == 1)].tolist()) for block in range(2)
+    ]
+
+
+@pytest.mark.parametrize("model", ["flow", Packets("ideal", full=True)], ids=["flow", "packet"])
+@pytest.mark.parametrize(
+    ("experts", "gradients"), [(8_000_000, 8_000_000), (4_000_000, 24_000_000)]
+)
+def test_experts_go_first_and_gradients_end_when_they_did(experts, gradients, model):
+    rate = NICS * NIC
+    #: headers, and packets that fill a path
+    slack = 1 if model == "flow" else 1.03
+    shared = two_ends(experts_and_gradients(experts, gradients, 0), model)
+    strict = two_ends(experts_and_gradients(experts, gradients, 3), model)
+    both = (experts + gradients) / rate + 2 * LINK_S
+    found = [shared[0], shared[1], strict[0], strict[1]]
+    expected = [2 * experts / rate + 2 * LINK_S, both, experts / rate + 2 * LINK_S, both]
+    for time_s, closed_s in zip(found, expected, strict=True):
+        assert closed_s * (1 - 1e-6) <= time_s <= closed_s * slack + 1e-6, (found, expected)
+
+
+def test_packets_have_eight_priorities():
+    sizes = [8_000] * 9
+    step = TaskGraphBuilder(range(2), gpus_per_worker=8)
+    pair = step.family("pair", [range(2)])
+    role = step.role("sender", range(2))
+    for priority, size in enumerate(sizes):
+        role.all_to_all(pair, size, "ep", priority=20 * priority)
+    packets = Packets("ideal", full=True)
+    with pytest.raises(InputError, match="packets have 8 priorities, the task graph has 9"):
+        simulate(step.build(), packet(2, "hierarchical"), network_model=packets)
+
+
+def test_one_priority_is_none_for_packets():
+    packets = Packets("dctcp", full=True)
+    hashes = {
+        simulate(
+            overlapping([80_000, 80_000], (priority, priority)),
+            packet(2, "hierarchical"),
+            network_model=packets,
+        ).run_hash
+        for priority in (0, 5)
+    }
+    assert len(hashes) == 1
 
 
 # A parameter server: workers push gradients to one server and pull parameters from it.

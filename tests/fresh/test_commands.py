@@ -33,6 +33,7 @@ NOT_RUN = (
     *("lightloom trace record ", "lightloom calibrate gpu ", "lightloom control serve "),
     "lightloom control service ",
     "lightloom compare qwen3-235b-a22b ",
+    "lightloom testbed train ",
 )
 #: what a page takes for granted
 BEFORE = {"run-a-region": ["lightloom control apply rack7.toml --circuits circuits.txt --yes"]}
@@ -42,7 +43,7 @@ NEEDS_EXTRAS = ("--parquet ",)
 STATUSES = {"lightloom packets --scenario examples/ring/deadlock.toml": 3}
 
 #: pages of what not every kernel can do, or allows
-NEEDS_KERNEL = ("emulate-a-testbed",)
+NEEDS_KERNEL = ("emulate-a-testbed", "train-over-circuits")
 
 #: where packages that guides write are installed
 PACKAGES = "site-packages"

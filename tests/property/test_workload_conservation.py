@@ -243,6 +243,59 @@ def test_overlap_moves_the_same_bytes_and_never_takes_longer(workload):
         assert times[0] <= times[1] * (1 + 1e-3)
 
 
+@st.composite
+def plans_with_strategies(draw, model):
+    """Plans whose experts are cut over TP ranks of several EP ranks, and how these send."""
+    pp, schedule = draw(st.sampled_from([(1, "1f1b"), (2, "1f1b"), (2, "zero-bubble"),
+                                         (2, "dualpipe")]))  # fmt: skip
+    tp, ep, dp = (draw(st.sampled_from(degrees)) for degrees in ([2, 4], [2, 4, 8], [1, 2]))
+    strategy = draw(st.sampled_from(["baseline", "O2", "O3", "O4"]))
+    hidden = {"communication_sms": 0}
+    return Plan(
+        gpus=tp * ep * dp * pp,
+        tp=tp,
+        ep=ep,
+        dp=dp,
+        pp=pp,
+        micro_batches=2 * pp,
+        seq_len=128,
+        schedule=schedule,
+        strategy=strategy,
+        strategy_chunks=0 if strategy == "baseline" else draw(st.integers(1, 5)),
+        sequence_parallel=strategy != "baseline" and draw(st.booleans()),
+        **{**draw(all_to_alls(model, ep, schedule)), **hidden},
+    )
+
+
+@given(st.data())
+@settings(max_examples=20, deadline=None)
+def test_strategies_of_all_to_alls_move_the_same_bytes_with_every_overlap(data):
+    layers = (True, False, True, True)
+    model = toy_model(moe_layers=layers, shared_expert_ffn_size=data.draw(st.sampled_from([0, 64])))
+    plan = data.draw(plans_with_strategies(model))
+    usual = dataclasses.replace(plan, strategy="O1", strategy_chunks=0)
+    shape = vars(demand_shape(model, plan))
+    demand = synthetic("mixtral", **shape, seed=data.draw(st.integers(0, 9)))
+    compute = FakeCompute(1e-3, 1e-3, 1e-4, 1e-4, 1e-4, 1e-5, 1e-7, 1e-9, copy_s_per_byte=1e-12)
+    compute.recompute = data.draw(st.sampled_from(["none", "full"]))
+    options = WorkloadOptions(rank_level=True, deduplicate=data.draw(st.booleans()))
+    changed, plain = (
+        build(model, one, demand=demand, compute=compute, options=options) for one in (plan, usual)
+    )
+    assert unmatched(changed.graph) == []
+    times = plan.tp if plan.strategy == "baseline" else 1
+    assert changed.traffic["ep"].total_bytes == times * plain.traffic["ep"].total_bytes
+    assert changed.traffic["tp"] == plain.traffic["tp"]
+    gpus = min(8, plan.gpus)
+    eps = Eps(gpus, 100_000_000_000, 0, servers_per_tor=4, servers_per_pod=16)
+    inside = NvSwitch(2_400_000_000_000, 0)
+    network = Network(-(-plan.gpus // 8), gpus, inside, "flat", (eps,))
+    run = simulate(changed.graph, network)
+    carried = {purpose: sum(sizes.values()) for purpose, sizes in run.purpose_bytes.items()}
+    assert carried["tp"] == changed.traffic["tp"].total_bytes
+    assert carried["ep"] >= changed.traffic["ep"].network_bytes
+
+
 @given(workloads())
 @settings(max_examples=25, deadline=None)
 def test_the_layout_covers_every_gpu_once(workload):

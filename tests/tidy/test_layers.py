@@ -39,7 +39,8 @@ LAYERS = [
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 CORE_USERS = {"schedule", "simulate", "demand", "packets"}
 #: fabric/network.py and fabric/__init__ describe workers by the task graph's layout
-SAME_LAYER = {("fabric", "workload")} | {
+#: torch speaks with a controller, by its client alone
+SAME_LAYER = {("fabric", "workload"), ("torch", "control")} | {
     (n, "errors") for n in ("units", "lazy", "optional", "plugins", "samples")
 }
 
@@ -91,6 +92,18 @@ def test_imports_point_downwards():
             elif (room, other) not in SAME_LAYER and LEVEL[other] >= LEVEL[room]:
                 wrong.append(f"{path.relative_to(PACKAGE)} imports {other}")
     assert not wrong, wrong
+
+
+def test_torch_knows_the_controller_by_its_client_alone():
+    """A runtime that decides by itself, where the controller's decision is another."""
+    found = set()
+    for path in (PACKAGE / "torch").glob("*.py"):
+        for node in nodes_of(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith(
+                "lightloom.control"
+            ):
+                found.add(str(node.module).rpartition(".")[2])
+    assert found == {"client", "documents", "refusals", "token"}
 
 
 def test_only_the_python_crate_knows_pyo3():

@@ -7,7 +7,9 @@ use crate::layout::Layout;
 use crate::policy::table::Policy;
 use crate::region::SizedRegion;
 use lightloom_model::{Allocator, Invalid, Rate, SwitchTiming};
-use lightloom_schedule::relay::{MAX_BYTES, RelayRequest, Relayed, expander, relay};
+use lightloom_schedule::relay::{
+    MAX_BYTES, PathKind, RelayPath, RelayRequest, RelayVerdict, Relayed, expander, relay,
+};
 use lightloom_schedule::{Allocation, EpsRates, Request, allocate, circuits_of, route};
 use std::sync::Arc;
 
@@ -168,6 +170,38 @@ impl Decider {
         let relayed = Arc::new(relay(&request));
         self.routings.insert(demand, circuits, &relayed);
         Some(relayed)
+    }
+
+    /// The paths that carry a demand over the circuits held, sorted by source and destination.
+    ///
+    /// Over relays where that pays, else as [`Self::route`] divides it: what an all-to-all takes,
+    /// in a simulated run and on real NICs.
+    ///
+    /// # Panics
+    /// If the sizes differ.
+    pub fn carry(&mut self, held: &Held, demand: &[u64]) -> Vec<RelayPath> {
+        if let Some(relayed) = self.relay(&held.circuits, demand)
+            && relayed.verdict == RelayVerdict::Pays
+        {
+            let mut paths = relayed.paths.clone();
+            paths.sort_by_key(|path| (path.source, path.destination));
+            return paths;
+        }
+        let over_eps = self.route(held, demand).eps_bytes;
+        let n = self.region.servers();
+        let mut paths = Vec::new();
+        for (cell, (&bytes, &spilled)) in demand.iter().zip(&over_eps).enumerate() {
+            let (source, destination) = ((cell / n) as u32, (cell % n) as u32);
+            if source == destination {
+                continue;
+            }
+            for (kind, bytes) in [(PathKind::Circuit, bytes - spilled), (PathKind::Eps, spilled)] {
+                if bytes > 0 {
+                    paths.push(RelayPath { source, destination, kind, relay: None, bytes });
+                }
+            }
+        }
+        paths
     }
 
     fn circuit_rate(&self) -> Rate {

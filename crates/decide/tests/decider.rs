@@ -48,6 +48,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
+    fn what_is_carried_is_the_demand(world in world()) {
+        let mut decider = world.decider();
+        let (held, n) = (decider.start(), decider.region().servers());
+        for next in &world.upcoming {
+            let mut left = next.demand.clone();
+            for path in decider.carry(&held, &next.demand) {
+                prop_assert!(path.bytes > 0);
+                prop_assert_eq!(path.relay.is_some(), path.kind.is_relayed());
+                left[path.source as usize * n + path.destination as usize] -= path.bytes;
+            }
+            let remote = left.iter().enumerate().filter(|(cell, _)| cell / n != cell % n);
+            prop_assert_eq!(remote.map(|(_, &bytes)| bytes).max().unwrap_or(0), 0);
+        }
+    }
+
+    #[test]
     fn decisions_are_sound(world in world()) {
         let mut decider = world.decider();
         let mut held = decider.start();

@@ -228,4 +228,52 @@ proptest! {
             prop_assert!(time.abs_diff(wanted) <= 1, "{} and {}", time, wanted);
         }
     }
+
+    /// A link that has anything to carry is never idle: priorities say who is first, not when all
+    /// is through, and all bytes are carried.
+    #[test]
+    fn one_link_is_through_when_it_was_without_priorities(
+        starts in starts(), priorities in prop::collection::vec(0_u8..4, 20),
+    ) {
+        let ends = [true, false].map(|is_strict| {
+            let mut network = links(&[7]);
+            let mut found = Vec::new();
+            for (token, (start, priority)) in starts.iter().zip(&priorities).enumerate() {
+                let (at, size) = (Time(start.at), Bytes(start.size));
+                finish_until(&mut network, start.at, &mut found);
+                let priority = if is_strict { *priority } else { 0 };
+                network.start(at, size, priority, &[LinkId(0)], token as u64);
+            }
+            found.extend(finish(&mut network));
+            let last = found.iter().map(|(_, time)| *time).max().unwrap_or(0);
+            (last, found.len(), network.carried(LinkId(0)))
+        });
+        let ([strict, shared], all) = (ends, starts.iter().map(|start| start.size).sum::<u64>());
+        prop_assert!(strict.0.abs_diff(shared.0) <= 40, "{:?} {:?}", strict, shared);
+        prop_assert_eq!((strict.1, strict.2), (starts.len(), all));
+    }
+
+    /// More of a class delays no higher one on a link, and makes nothing there earlier.
+    #[test]
+    fn more_bytes_are_felt_by_their_own_class_and_lower_ones(
+        starts in starts(), priorities in prop::collection::vec(0_u8..4, 20), more in 1_u64..5000,
+    ) {
+        let run = |more: u64| {
+            let mut network = links(&[7]);
+            let mut found = Vec::new();
+            for (token, (start, priority)) in starts.iter().zip(&priorities).enumerate() {
+                let size = Bytes(start.size + if token == 0 { more } else { 0 });
+                finish_until(&mut network, start.at, &mut found);
+                network.start(Time(start.at), size, *priority, &[LinkId(0)], token as u64);
+            }
+            found.extend(finish(&mut network));
+            found.sort_unstable();
+            found
+        };
+        for ((token, before), (_, after)) in run(0).into_iter().zip(run(more)) {
+            prop_assert!(after + 40 >= before, "{}: {} instead of {}", token, after, before);
+            let is_above = priorities[token as usize] > priorities[0];
+            prop_assert!(!is_above || after <= before + 40, "{}: {} {}", token, after, before);
+        }
+    }
 }

@@ -5,6 +5,7 @@
 //! loss. Marking on departure is earlier news by the time in the queue.
 
 use crate::error::PacketError;
+use crate::packet::HIGHEST_PRIORITY;
 use lightloom_model::{Duration, by_name, choices};
 use serde::{Deserialize, Serialize};
 
@@ -124,6 +125,10 @@ pub struct Config {
     /// Whether links may fail during the run, so that even lossless networks lose packets.
     #[serde(skip)]
     pub links_fail: bool,
+    /// The highest priority of a flow, up to [`HIGHEST_PRIORITY`]: each has queues of its own,
+    /// with limits, marks and pauses as here, and higher ones are served first.
+    #[serde(skip)]
+    pub highest_priority: u8,
     /// Paths.
     pub paths: PathChoice,
     /// How switches choose among them.
@@ -152,6 +157,7 @@ impl Config {
         pfc: None,
         telemetry: false,
         links_fail: false,
+        highest_priority: 0,
         paths: PathChoice::Ecmp,
         balancing: Balancing::Hash,
         flowlet_gap: Duration(50_000_000),
@@ -223,6 +229,12 @@ impl Config {
             return wrong(format!(
                 "PFC pauses above {} B and resumes below {} B; expected 0 < resume <= pause",
                 pfc.pause_bytes, pfc.resume_bytes
+            ));
+        }
+        if self.highest_priority > HIGHEST_PRIORITY {
+            return wrong(format!(
+                "priorities up to {}; expected at most {HIGHEST_PRIORITY}",
+                self.highest_priority
             ));
         }
         if self.paths == PathChoice::Spray(0) {

@@ -26,6 +26,8 @@ pub struct FlowSpec {
     pub size: Bytes,
     /// Start time.
     pub start: Time,
+    /// Its priority: ports send packets of higher ones first.
+    pub priority: u8,
     /// The links that it takes, instead of shortest paths by hash; acknowledgements take the
     /// reverse route.
     pub route: Option<Vec<PacketLinkId>>,

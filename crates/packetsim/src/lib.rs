@@ -47,7 +47,9 @@ pub use network::core::Core;
 pub use network::engine::Simulation;
 pub use network::halves::Balance;
 pub use network::telemetry::Stamp;
-pub use packet::{Control, ECHO, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A, TRANSPORT_B};
+pub use packet::{
+    Control, ECHO, HIGHEST_PRIORITY, MARKED, Packet, PacketId, PacketKind, TRANSPORT_A, TRANSPORT_B,
+};
 pub use planes::{PlaneChoice, PlaneTurns};
 pub use programs::{Action, Milestone, ProgramReport, Programs, Wait};
 pub use report::{FlowOutcome, LayerSample, LinkReport, Report, Samples};

@@ -47,6 +47,18 @@ pub const TRANSPORT_B: u8 = 8;
 /// Packet flag for switches: it goes to another group of a dragonfly first.
 pub(crate) const DETOUR: u8 = 16;
 
+/// The highest priority.
+pub const HIGHEST_PRIORITY: u8 = 7;
+
+/// Packet flags from here on are its priority.
+const PRIORITY_SHIFT: u32 = 5;
+
+/// The flags of a packet of a priority.
+#[inline]
+pub(crate) fn priority_flags(priority: u8) -> u8 {
+    priority << PRIORITY_SHIFT
+}
+
 /// One packet.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
@@ -71,8 +83,16 @@ pub struct Packet {
     pub(crate) ingress: u16,
     /// Its type.
     pub kind: PacketKind,
-    /// [`MARKED`], [`ECHO`], ...
+    /// [`MARKED`], [`ECHO`], ..., and the priority.
     pub flags: u8,
+}
+
+impl Packet {
+    /// The priority of its flow: queues send higher ones first.
+    #[inline]
+    pub fn priority(&self) -> u8 {
+        self.flags >> PRIORITY_SHIFT
+    }
 }
 
 /// What a transport puts into a control packet. The network uses its kind, flow and path alone.

@@ -149,6 +149,9 @@ COMMANDS = {
     "testbed run": CommandEntry(
         "testbed.run", "Control switches", "Run a command in each server, as ranks of a job."
     ),
+    "testbed train": CommandEntry(
+        "testbed.train", "Control switches", "Train a small GPT with experts over its circuits."
+    ),
     "testbed fail": CommandEntry(
         "testbed.fail", "Control switches", "Let a NIC, a server or the switch's control fail."
     ),
@@ -176,7 +179,7 @@ COMMANDS = {
 FAMILIES = {
     "trace": "Trace training programs without GPUs: record, inspect, expand, permutations, slots.",
     "control": "Drive circuit switches: plan, apply, watch, serve, drain, rollback, audit, tour.",
-    "testbed": "Emulate servers and switches in the kernel: up, run, fail, self-test, down.",
+    "testbed": "Emulate servers and switches in the kernel: up, run, train, fail, down.",
 }
 
 

@@ -19,6 +19,7 @@ from lightloom.study.compare.scenario import (
     ComputeOptions,
     DemandOptions,
     KeptOptions,
+    OrderOptions,
     PacketOptions,
     PlanOptions,
     ProgramOptions,
@@ -280,6 +281,7 @@ def _apply_settings(call: CommandCall) -> None:
         "demand": DemandOptions,
         "counting": Counting,
         "packets": PacketOptions,
+        "traffic": OrderOptions,
         "program": ProgramOptions,
     }
     texts = call.tables.pop("set", ())

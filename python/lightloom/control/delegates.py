@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from lightloom.control.failures import EpsRelay
 from lightloom.control.port_map import NicPair
+from lightloom.schedule.carrying import gpu_of_nic
 
 
 class Delegate(NamedTuple):
@@ -21,11 +22,6 @@ class Delegate(NamedTuple):
     gpu: int
     peer_nic: int
     peer_gpu: int
-
-
-def gpu_of_nic(nic: int, nics: int, gpus: int) -> int:
-    """Return the GPU next to a NIC: the NICs of a server are divided evenly among its GPUs."""
-    return nic * gpus // nics
 
 
 def delegates_of(

@@ -265,7 +265,17 @@ class RegionSession:
         member.server = whole_of(frame, "server", 0, servers - 1)
         with contextlib.suppress(StateError):
             await self._look()
-        return self._circuits()
+        return {**self._circuits(), "carrying": self._carrying()}
+
+    def _carrying(self) -> Document:
+        """What decides how bytes are divided among circuits, packets and relays."""
+        region = self.controller.region
+        return {
+            "nics": list(self.controller.port_map.nics_per_server),
+            "rates": region.rates.model_dump(),
+            "split": region.policy.split,
+            "relay": None if region.relay is None else region.relay.model_dump(),
+        }
 
     def leave(self, member: ServiceMember) -> None:
         """Forget a connection; nobody waits for it any more."""

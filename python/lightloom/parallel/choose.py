@@ -239,12 +239,15 @@ def _reasons(model: Model, values: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _with_mode(values: dict[str, Any]) -> dict[str, Any]:
     """Fill what follows from other fields unless the user chose it.
 
-    An expert-TP of its own implies folded ranks. Parameters sharded by ZeRO-1 are gathered during
-    the forward pass, as all frameworks do today.
+    An expert-TP of its own implies folded ranks; that every TP rank sends all tokens implies that
+    each has them all, without sequence parallelism. Parameters sharded by ZeRO-1 are gathered
+    during the forward pass, as all frameworks do today.
     """
     values.setdefault("overlap_parameters", bool(values.get("zero1")))
     if values.get("etp") and values["etp"] != values.get("tp", 1):
         values.setdefault("expert_mode", "folded")
+    if values.get("strategy") == "baseline":
+        values.setdefault("sequence_parallel", False)
     return values
 
 

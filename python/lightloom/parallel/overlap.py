@@ -12,8 +12,10 @@ from typing import Any, get_args
 
 from lightloom.errors import echo, expected_one_of
 from lightloom.models.model import Model
-from lightloom.practice import AllToAllOverlap, ContextParallel, PipelineSchedule
+from lightloom.practice import AllToAllOverlap, ContextParallel, PipelineSchedule, PlanStrategy
 
+#: strategies that cut an all-to-all into chunks, and the most chunks
+CHUNKED, MAX_CHUNKS = ("O2", "O3", "O4"), 64
 #: a field of the plan, and why its value is impossible
 Reason = tuple[str, str]
 
@@ -24,6 +26,7 @@ def impossible(plan: Mapping[str, Any]) -> Iterator[Reason]:
         ("schedule", get_args(PipelineSchedule)),
         ("overlap_all_to_all", get_args(AllToAllOverlap)),
         ("context_parallel", get_args(ContextParallel)),
+        ("strategy", get_args(PlanStrategy)),
     ):
         if plan[name] not in words:
             flag = name.replace("_", "-")
@@ -42,6 +45,7 @@ def impossible(plan: Mapping[str, Any]) -> Iterator[Reason]:
         )
     yield from _schedule(plan)
     yield from _all_to_all(plan)
+    yield from _strategy(plan)
     if plan["overlap_tp"] and plan["tp"] == 1:
         yield "overlap_tp", "overlap-tp with tp = 1: there are no TP collectives; leave it out"
     if plan["overlap_tp"] and not plan["sequence_parallel"]:
@@ -116,6 +120,43 @@ def _all_to_all(plan: Mapping[str, Any]) -> Iterator[Reason]:
         )
 
 
+def _strategy(plan: Mapping[str, object]) -> Iterator[Reason]:
+    kind, chunks, etp = (plan[name] for name in ("strategy", "strategy_chunks", "etp"))
+    if not isinstance(chunks, int) or isinstance(chunks, bool) or not 0 <= chunks <= MAX_CHUNKS:
+        yield (
+            "strategy_chunks",
+            f"strategy-chunks = {echo(chunks)}: expected a whole number from 1 to {MAX_CHUNKS}, "
+            "or 0 for the fastest",
+        )
+    elif chunks and kind not in (*CHUNKED, "auto"):
+        yield (
+            "strategy_chunks",
+            f"strategy-chunks = {chunks} with strategy {kind}: only {', '.join(CHUNKED)} have "
+            "chunks of their own",
+        )
+    if kind == "O1":
+        return
+    if etp == 1:
+        what = "tp" if plan["expert_mode"] == "axis" else "etp"
+        yield (
+            "strategy",
+            f"strategy {kind} with {what} = 1: no TP ranks share an expert, so that there is "
+            f"nothing to gather; raise {what}, or leave it out",
+        )
+    if kind == "baseline" and plan["sequence_parallel"]:
+        yield (
+            "strategy",
+            "strategy baseline with sequence parallelism: each TP rank has tokens of its own "
+            "then; turn that off, or use O1",
+        )
+    if kind != "baseline" and plan["communication_sms"]:
+        yield (
+            "strategy",
+            f"strategy {kind} with communication-sms: what its chunks take of a GPU is not "
+            "known; leave one of them out",
+        )
+
+
 def impossible_for(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
     """Fields that the model rules out, each with one line."""
     if plan["context_parallel"] == "ulysses":
@@ -123,6 +164,7 @@ def impossible_for(model: Model, plan: Mapping[str, Any]) -> Iterator[Reason]:
     for name, enabled in (
         ("overlap_all_to_all", plan["overlap_all_to_all"] != "none"),
         ("overlap_shared_experts", plan["overlap_shared_experts"]),
+        ("strategy", plan["strategy"] != "O1"),
     ):
         flag = name.replace("_", "-")
         if not enabled:

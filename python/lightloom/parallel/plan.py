@@ -19,7 +19,7 @@ from typing import Any, Literal
 from lightloom.errors import PlanError, echo
 from lightloom.models.model import Model
 from lightloom.parallel.overlap import impossible, impossible_for
-from lightloom.practice import AllToAllOverlap, ContextParallel, PipelineSchedule
+from lightloom.practice import AllToAllOverlap, ContextParallel, PipelineSchedule, PlanStrategy
 
 #: Megatron-Core's default order of ranks: the first axis varies fastest
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
@@ -83,6 +83,13 @@ class Plan:
         (forward and backward passes of two micro-batches alternate).
     overlap_chunks
         Chunks; 0 means 4 where tokens go in chunks.
+    strategy
+        How token copies get to experts that several TP ranks hold together: ``O1`` (each TP rank
+        sends its part, the receivers gather), ``baseline`` (each sends everything), ``O2`` to
+        ``O4`` (as O1, in chunks whose gathers and copies run beside the next all-to-all), or
+        ``auto`` (what the planner finds fastest for each layer); see :mod:`lightloom.planner`.
+    strategy_chunks
+        Chunks of ``O2`` to ``O4``; 0 means as many as the planner finds fastest.
     overlap_shared_experts
         Run shared experts during dispatch and combine.
     overlap_tp
@@ -127,6 +134,8 @@ class Plan:
     schedule: PipelineSchedule = "1f1b"
     overlap_all_to_all: AllToAllOverlap = "none"
     overlap_chunks: int = 0
+    strategy: PlanStrategy = "O1"
+    strategy_chunks: int = 0
     overlap_shared_experts: bool = False
     overlap_tp: bool = False
     communication_sms: int = 0

@@ -82,7 +82,7 @@ class AllToAll:
 
     def stages_s(self, strategy: AllToAllStrategy, volume: AllToAllVolume) -> list[float]:
         """Return what a chunk takes in each stage that runs beside the others."""
-        cluster, penalties = self.cluster, self.cluster.penalties
+        cluster = self.cluster
         if strategy is AllToAllStrategy.BASELINE or self.tp == 1:
             return [self._send_s(volume, 1)]
         send = self._send_s(volume, self.tp)
@@ -93,12 +93,27 @@ class AllToAll:
             case AllToAllStrategy.O1:
                 return [send + gather]
             case AllToAllStrategy.O2:
-                return [send, gather + copy + penalties.copy_s]
+                return [send, gather + copy + self.chunk_s(strategy)]
             case AllToAllStrategy.O3:
-                return [send, gather + penalties.gather_s, copy]
+                return [send, gather + self.chunk_s(strategy), copy]
             case AllToAllStrategy.O4:
-                more = cluster.grouped_gather * (self.ep - 1)
-                return [send, gather + more * cluster.gather.time_s(0)]
+                return [send, gather + self.chunk_s(strategy)]
+
+    def chunk_s(self, strategy: AllToAllStrategy) -> float:
+        """Return what each chunk takes beside its operations, in the stage of its gather.
+
+        Kernels that compete, or start-ups of further gathers.
+        """
+        cluster = self.cluster
+        match strategy:
+            case AllToAllStrategy.O2:
+                return cluster.penalties.copy_s
+            case AllToAllStrategy.O3:
+                return cluster.penalties.gather_s
+            case AllToAllStrategy.O4:
+                return cluster.grouped_gather * (self.ep - 1) * cluster.gather.time_s(0)
+            case _:
+                return 0.0
 
     def best(
         self, strategy: AllToAllStrategy, volume: AllToAllVolume, maximum: int = MAX_CHUNKS

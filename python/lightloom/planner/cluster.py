@@ -17,7 +17,7 @@ from pydantic import Field
 from lightloom.errors import HardwareError, InputError
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.interconnect import cluster_defaults
-from lightloom.hardware import load_gpu
+from lightloom.hardware import Gpu, load_gpu
 from lightloom.hardware.values import entry_of
 from lightloom.inputs import formats
 from lightloom.inputs.strict import Name, Number, Strict, Whole, check
@@ -109,18 +109,35 @@ def derived_cluster(*, gpu: str, rate_gbps: float, tp: int, ep: int) -> Strategy
     FabricError, HardwareError
         If the rate cannot be, or the GPU is unknown.
     """
-    model, copies = load_gpu(gpu), cluster_defaults()["copy_efficiency"]
     cluster = Cluster.of(gpus=tp * ep, rate_gbps=rate_gbps, gpu=gpu)
-    links, members = cluster.interconnect, max(1, cluster.gpus_per_server // tp)
-    others = max(0, ep - members)
-    mixed_s = links.all_to_all_mixed_s if members > 1 and others else 0.0
+    ranks_per_server = max(1, cluster.gpus_per_server // tp)
+    return cluster_of(cluster, load_gpu(gpu), tp=tp, ep=ep, ranks_per_server=ranks_per_server)
+
+
+def cluster_of(
+    cluster: Cluster, gpu: Gpu, *, tp: int, ep: int, ranks_per_server: int
+) -> StrategyCluster:
+    """Return what stages take on the cluster of a simulation.
+
+    Parameters
+    ----------
+    cluster, gpu
+        Its servers and NICs, and its GPUs.
+    tp, ep
+        Degrees, on whose peers start-ups depend.
+    ranks_per_server
+        EP ranks of a group that share a server.
+    """
+    copies = cluster_defaults()["copy_efficiency"]
+    links, others = cluster.interconnect, max(0, ep - ranks_per_server)
+    mixed_s = links.all_to_all_mixed_s if ranks_per_server > 1 and others else 0.0
     nics = cluster.nics_per_server / cluster.gpus_per_server
     return StrategyCluster(
-        title=f"{model.title}, {rate_gbps:g} Gb/s",
+        title=f"{gpu.title}, {cluster.rate_gbps:g} Gb/s",
         gpus_per_server=cluster.gpus_per_server,
         all_to_all=TimeCurve(
             start_up_s=links.all_to_all_start_up_s + others * links.all_to_all_peer_s + mixed_s,
-            rate_gbps=rate_gbps * links.nic_efficiency * nics,
+            rate_gbps=cluster.rate_gbps * links.nic_efficiency * nics,
             source="lightloom/fabric/data/cluster.toml",
         ),
         within=TimeCurve(
@@ -135,7 +152,7 @@ def derived_cluster(*, gpu: str, rate_gbps: float, tp: int, ep: int) -> Strategy
         ),
         copy=TimeCurve(
             # each byte is read and written
-            rate_gbps=model.hbm_rate_gbps * copies.value / 2,
+            rate_gbps=gpu.hbm_rate_gbps * copies.value / 2,
             source=f"memory rate of the GPU for a read and a write, times {copies}",
         ),
     )

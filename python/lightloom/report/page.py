@@ -39,6 +39,7 @@ from lightloom.report.table import (
     notes_by_fabrics,
     parts_of,
 )
+from lightloom.report.worth_of_strategies import worth_grids
 from lightloom.study.compare.advice import advise, undecided
 from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.units import show_bytes, show_column, show_number, show_time, show_usd
@@ -116,6 +117,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "fastest": fastest,
         "failures": failure_rows(results),
         "lost": failures_sentence(results),
+        "worth": worth_grids(results),
         "as_flows": as_flows(results),
         "loads": [load.imbalance for load in results[0].loads],
         "best": _best(results),

@@ -8,13 +8,15 @@ from lightloom.report.plans_table import plans_sentence
 from lightloom.report.story import confidence, doubts
 from lightloom.report.supply_text import assumptions
 from lightloom.report.switches_table import built_of
+from lightloom.report.worth_of_strategies import strategies_sentence
 from lightloom.study.compare.results import Comparison
 
 
 def remarks(comparison: Comparison) -> list[str]:
-    """Plans and designs, prices and switches, failures, how far the verdict holds, how certain."""
+    """Plans and strategies, designs, prices, switches, failures, doubts, how certain all is."""
     sentences = (
         plans_sentence(comparison),
+        strategies_sentence(comparison.inputs.get("strategies", ())),
         chosen_designs(comparison.inputs.get("designs", ())),
         equal_cost_sentence(comparison),
         assumptions(comparison.results),

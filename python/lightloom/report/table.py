@@ -10,6 +10,7 @@ from rich.text import Text
 
 from lightloom.report.designs_table import designs_table
 from lightloom.report.failures_table import failures_table
+from lightloom.report.grid import print_rows
 from lightloom.report.money_table import money_table
 from lightloom.report.plans_table import print_plans
 from lightloom.report.remarks import remarks
@@ -17,6 +18,7 @@ from lightloom.report.result_columns import column
 from lightloom.report.story import story, unswitched
 from lightloom.report.switches_table import switches_table
 from lightloom.report.terminal import plain_table, print_sentence, print_table, table_width
+from lightloom.report.worth_of_strategies import worth_grids
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_column, show_number
 
@@ -82,6 +84,8 @@ def print_results(comparison: Comparison, console: Console, *, details: bool = F
         print_table(_short_table(comparison, console), console)
     if comparison.results[0].failures:
         print_table(failures_table(comparison.results), console)
+    for grid in worth_grids(comparison.results):
+        print_rows(grid, console, left=("best",))
     for text in remarks(comparison):
         console.print()
         print_sentence(text, console)

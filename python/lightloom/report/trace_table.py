@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from rich.console import Console
 
+from lightloom.errors import InputError
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.trace.check import disagreements
+from lightloom.trace.job import steps_of
 from lightloom.trace.summary import volumes
-from lightloom.trace.trace import Trace
+from lightloom.trace.trace import RankTrace, Trace
 
 #: rows and lines that are printed; --json has all
 MAX_ROWS, MAX_LINES = 24, 8
@@ -37,9 +41,11 @@ def print_trace(trace: Trace, console: Console) -> None:
     lines = []
     if len(rows) > MAX_ROWS:
         lines.append(f"{len(rows) - MAX_ROWS} more rows: --json has all")
+    lines += _steps(trace)
     if first.invented:
         shown = ", ".join(f"{name} {count:,}" for name, count in sorted(first.invented.items()))
         lines.append(f"numbers that depend on data were invented, by operator: {shown}")
+    lines += _assumptions(recorded)
     if first.stubs:
         lines.append(f"replaced by shape, since absent: {', '.join(first.stubs)}")
     wrong = disagreements(trace)
@@ -52,6 +58,34 @@ def print_trace(trace: Trace, console: Console) -> None:
         console.print()
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _steps(trace: Trace) -> list[str]:
+    """Which step other commands take, where that is not plain."""
+    try:
+        whole, others = steps_of(trace)
+    except InputError:
+        return ["no call is of a training step: all were made before the first one"]
+    if not others:
+        return []
+    return [
+        f"step {whole[-1]} is the last whole one, which permutations, slots and compare take; "
+        f"what comes after it is of none (--step {others[0]} has it)"
+    ]
+
+
+def _assumptions(recorded: list[RankTrace]) -> list[str]:
+    """What was assumed, of other ranks and of data."""
+    assumed: Counter[str] = Counter()
+    for rank in recorded:
+        assumed.update(rank.assumed)
+    lines = [
+        f"assumed, {number:,} times: {assumption}"
+        for assumption, number in assumed.most_common(MAX_LINES)
+    ]
+    if len(assumed) > MAX_LINES:
+        lines.append(f"and {len(assumed) - MAX_LINES} more assumptions: --json has all")
+    return lines
 
 
 def _counted(number: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +34,22 @@ _MAX_NODES = 1_024
 Held = _core.Held
 Decision = _core.Decision
 Upcoming = _core.Upcoming
+
+
+class CarriedDemand(NamedTuple):
+    """The paths of a demand, sorted by source and destination.
+
+    Attributes
+    ----------
+    paths
+        Rows of source, relay (-1 for none), destination and kind, a place in
+        :data:`~lightloom.schedule.relaying.RELAY_KINDS`; ``(paths, 4)``.
+    size_bytes
+        What each of them carries, ``(paths,)``.
+    """
+
+    paths: npt.NDArray[np.int32]
+    size_bytes: npt.NDArray[np.uint64]
 
 
 class Decider:
@@ -188,6 +204,33 @@ class Decider:
         except (ValueError, OverflowError) as error:
             if self._callback is not None and self._callback.raised is error:
                 raise
+            raise InputError(str(error)) from None
+
+    def carry(self, held: Held, demand: npt.ArrayLike) -> CarriedDemand:
+        """Return the paths that the bytes of an all-to-all take over the circuits held.
+
+        Over relays where that pays, else over the circuits of a pair and the EPS, as the region
+        and the policy have it: what an all-to-all of a simulated run takes, too.
+
+        Parameters
+        ----------
+        held
+            The circuits that the region has.
+        demand
+            Bytes from source to destination, ``(n, n)``; the diagonal takes no path.
+
+        Raises
+        ------
+        DemandError
+            If it is not a square matrix of whole numbers from 0 to 2^64 - 1.
+        InputError
+            If it has another size than the region, or more bytes than relays can divide.
+        """
+        instance(held, Held, "held", "circuits of Decider.start, hold or a Decision")
+        matrix = square_matrix(demand, "demand", 2**64 - 1, DemandError)
+        try:
+            return CarriedDemand(*self._core.carry(held, matrix))
+        except ValueError as error:
             raise InputError(str(error)) from None
 
     def _checked(self, circuits: npt.ArrayLike) -> npt.NDArray[np.uint16]:

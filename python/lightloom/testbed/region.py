@@ -1,4 +1,7 @@
-"""What a controller of the testbed needs: the file of the region, its port map and its password."""
+"""What a controller of the testbed needs: the file of the region, its port map and its password.
+
+And what a job needs that runs in it: the NICs of its servers, for ``lightloom.torch.MixNet``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ from pathlib import Path
 
 from lightloom.testbed.layout import ServerLayout
 
-REGION, PORTS, PASSWORD = "region.toml", "ports.csv", "password"
+REGION, PORTS, PASSWORD, NICS = "region.toml", "ports.csv", "password", "nics.toml"
+#: what a service of the region makes
+SOCKET, TOKENS = "testbed.sock", "testbed.token"
 _REGION = """\
 name = "testbed"
 port_map = "{ports}"
@@ -51,6 +56,7 @@ def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: flo
             port = layout.ingress_of(nic)
             rows.append(f"server{nic.server},{nic.number},{port},{layout.ports + port}")
     (folder / PORTS).write_text("\n".join(rows) + "\n")
+    (folder / NICS).write_text(_nics(layout))
     password = folder / PASSWORD
     password.touch(mode=0o600)
     password.write_text("root\n")
@@ -68,3 +74,18 @@ def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: flo
         )
     )
     return region
+
+
+def _nics(layout: ServerLayout) -> str:
+    """The NICs of each server, those on circuits in the order of the port map."""
+    lines = []
+    for server in range(layout.servers):
+        lines.append("[[server]]")
+        for key, is_optical in (("optical", True), ("packet", False)):
+            entries = [
+                f'{{ address = "{nic.address}", device = "{nic.device}" }}'
+                for nic in layout.nics_of(server)
+                if nic.is_optical == is_optical
+            ]
+            lines.append(f"{key} = [{', '.join(entries)}]")
+    return "\n".join(lines) + "\n"

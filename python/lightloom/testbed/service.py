@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from lightloom.control.token import token_for
 from lightloom.testbed.refusals import TestbedError
+from lightloom.testbed.region import TOKENS
 from lightloom.testbed.testbed import Testbed
 
 _END_S = 10.0
 #: what it leaves in the folder beside the files of the region
-SERVICE_LOG, TOKENS = "control.log", "testbed.token"
+SERVICE_LOG = "control.log"
 
 
 class ServedRegion(NamedTuple):

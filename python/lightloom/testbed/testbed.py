@@ -35,14 +35,14 @@ from lightloom.testbed.record import (
     make_folder,
 )
 from lightloom.testbed.refusals import KernelError, LayoutError, TestbedError
-from lightloom.testbed.region import PASSWORD, PORTS, REGION, write_region
+from lightloom.testbed.region import NICS, PASSWORD, PORTS, REGION, SOCKET, TOKENS, write_region
 from lightloom.testbed.tools import KernelTools, NicBytes
 
 #: what the processors of a machine carry, in sum of all NICs: a frame costs time at every device
 _GBPS, _GBPS_PER_CORE = 8.0, 4.0
 #: what a testbed leaves in its folder, and what a controller of it does
 _FILES = (
-    *(f"{RECORD}*", LOG, PASSWORD, PORTS, REGION),
+    *(f"{RECORD}*", LOG, NICS, PASSWORD, PORTS, REGION),
     *("testbed.sqlite*", "testbed.sock", "testbed.token", "control.log"),
 )
 
@@ -263,6 +263,9 @@ class Testbed:
         return {
             "LIGHTLOOM_TESTBED": str(self.folder),
             "LIGHTLOOM_SERVER": str(server),
+            "LIGHTLOOM_NICS": str(self.folder / NICS),
+            "LIGHTLOOM_CONTROLLER": f"unix:{self.folder / SOCKET}",
+            "LIGHTLOOM_TOKEN_FILE": str(self.folder / TOKENS),
             "RANK": str(server * ranks + local_rank),
             "WORLD_SIZE": str(layout.servers * ranks),
             "LOCAL_RANK": str(local_rank),

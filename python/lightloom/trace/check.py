@@ -10,11 +10,18 @@ from lightloom.trace.trace import Call, Trace
 #: operations between two ranks
 MESSAGES = {"send", "receive"}
 
+#: fields that are the same for all ranks of a call, and of which operations
+EQUAL = {
+    "input_bytes": {"all_reduce", "broadcast", "reduce", "reduce_scatter"},
+    "output_bytes": {"all_gather"},
+}
+
 
 def disagreements(trace: Trace) -> list[str]:
     """Where recorded ranks disagree.
 
-    All recorded members of a process group must issue the same operations in the same order;
+    All recorded members of a process group must issue the same operations in the same order, and
+    on as many bytes;
     the rows that one rank sends to another in an all-to-all must be those that the other expects;
     and each message must be received as it was sent.
 
@@ -52,7 +59,12 @@ def _of_call(ranks: tuple[int, ...], together: dict[int, Call]) -> Iterator[str]
     if len(kinds) > 1:
         yield f"ranks call it differently: {sorted(map(str, kinds))}"
         return
-    if next(iter(kinds))[0] != "all_to_all":
+    operation = next(iter(kinds))[0]
+    for field, operations in EQUAL.items():
+        sizes = {rank: getattr(call, field) for rank, call in together.items()}
+        if operation in operations and len(set(sizes.values())) > 1:
+            yield f"{operation} with other numbers of bytes by rank: {sizes}"
+    if operation != "all_to_all":
         return
     for rank, call in together.items():
         for peer, other in together.items():
@@ -62,6 +74,14 @@ def _of_call(ranks: tuple[int, ...], together: dict[int, Call]) -> Iterator[str]
             expected = other.output_splits[ranks.index(rank)]
             if sent != expected:
                 yield f"rank {rank} sends {sent} rows to rank {peer}, which expects {expected}"
+            elif sent and _row_bytes(call.input_bytes, call.input_splits) != _row_bytes(
+                other.output_bytes, other.output_splits
+            ):
+                yield f"rank {rank} sends rows of other bytes than rank {peer} expects"
+
+
+def _row_bytes(size_bytes: int, splits: tuple[int, ...]) -> float:
+    return size_bytes / sum(splits)
 
 
 def _of_messages(trace: Trace) -> Iterator[str]:

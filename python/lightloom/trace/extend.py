@@ -9,7 +9,7 @@ those of the repeated period; its choices of experts are numbered on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from typing import Any
@@ -212,12 +212,8 @@ class _Extension:
             self.more,
             calls=tuple(parts[0]), computes=tuple(parts[1]), stream_waits=tuple(parts[2]),
             choices=tuple(choices[number] for number in sorted(choices)),
-            invented={
-                name: self.few.invented.get(name, 0)
-                + copies * (number - self.few.invented.get(name, 0))
-                for name, number in self.more.invented.items()
-            },
-            alike=self.few.alike + copies * (self.more.alike - self.few.alike),
+            invented=_grown(self.few.invented, self.more.invented, copies),
+            assumed=_grown(self.few.assumed, self.more.assumed, copies),
         )  # fmt: skip
 
     def _moved(self, copies: int) -> Iterator[tuple[Any, tuple[int, ...]]]:
@@ -438,6 +434,14 @@ def _common(few: list[_Item], more: list[_Item], at: Callable[[list[_Item], int]
         if at(few, place).key != at(more, place).key:
             return place
     return len(few)
+
+
+def _grown(few: Mapping[str, int], more: Mapping[str, int], copies: int) -> dict[str, int]:
+    """Counts after so many more periods as there are from few to more."""
+    return {
+        name: few.get(name, 0) + copies * (number - few.get(name, 0))
+        for name, number in more.items()
+    }
 
 
 def _shown(value: Call | Compute | StreamWait) -> str:

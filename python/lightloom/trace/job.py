@@ -110,14 +110,25 @@ class JobRoles:
         return "\n".join(("rank,role,recorded_rank", *rows)) + "\n"
 
 
-def last_step(trace: Trace) -> int:
-    """The last training step with calls."""
-    steps = [
+def steps_of(trace: Trace) -> tuple[list[int], list[int]]:
+    """The training steps with calls: whole ones, and those that an optimizer did not end.
+
+    What a program does after its last ``optimizer.step()``, such as an evaluation, is no step; if
+    no step is whole, all are taken as they are.
+
+    Raises
+    ------
+    InputError
+        If there is none.
+    """
+    steps = {
         call.step for rank in trace.ranks.values() for call in rank.calls if call.phase != "setup"
-    ]
+    }
     if not steps:
         raise InputError("the trace holds no calls of a training step")
-    return max(steps)
+    ended = min(recorded.steps for recorded in trace.ranks.values())
+    whole = sorted(step for step in steps if step < ended)
+    return (whole, sorted(steps - set(whole))) if whole else (sorted(steps), [])
 
 
 def find_job(trace: Trace, step: int | None = None) -> JobRoles:
@@ -128,7 +139,7 @@ def find_job(trace: Trace, step: int | None = None) -> JobRoles:
     trace
         Recordings of at least one rank of each role, with the groups of the job; or of all ranks.
     step
-        The training step, counted from 0; by default the last one.
+        The training step, counted from 0; by default the last whole one.
 
     Raises
     ------
@@ -152,10 +163,10 @@ def missing_ranks(trace: Trace) -> list[int]:
 
 def _found(trace: Trace, step: int | None) -> tuple[JobRoles, list[int]]:
     """The roles, and a rank of each of those that were not recorded."""
-    last = last_step(trace)
-    step = last if step is None else step
-    if not 0 <= step <= last:
-        raise InputError(f"--step {step}: the trace has steps 0 to {last}")
+    whole, others = steps_of(trace)
+    step = whole[-1] if step is None else step
+    if not 0 <= step <= max(whole + others):
+        raise InputError(f"--step {step}: the trace has steps 0 to {max(whole + others)}")
     calls = {
         rank: tuple(
             call

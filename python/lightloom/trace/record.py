@@ -18,9 +18,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lightloom.demand import read_routing_log
 from lightloom.demand.load_history import history_of_log
@@ -46,6 +47,9 @@ os._exit(0)  # without what imported packages say of leaks when Python ends
 
 POLL_S = 0.05
 
+#: times that ranks are added which those that are recorded have to hear
+MAX_ROUNDS = 16
+
 #: memory that is counted on for each rank that runs at a time
 RANK_BYTES = 4 * 10**9
 
@@ -65,6 +69,20 @@ Progress = Callable[[float, str], bool | None]
 
 class TraceError(LightloomError):
     """A program that could not be traced."""
+
+
+class UnheardRankError(TraceError):
+    """A recorded rank needs what one sends that is not recorded.
+
+    Attributes
+    ----------
+    ranks
+        Those that would have to be recorded, too.
+    """
+
+    def __init__(self, message: str, ranks: set[int]) -> None:
+        super().__init__(message)
+        self.ranks = ranks
 
 
 @dataclass(frozen=True)
@@ -155,11 +173,11 @@ def record_programs(
     wrong = [rank for rank in ranks if not 0 <= rank < job.world_size]
     if wrong or not ranks:
         raise InputError(f"rank {wrong[:1] or '(none)'}: expected 0 to {job.world_size - 1}")
-    order = list(ranks) if job.real else sorted({0, *ranks})
-    runs = [(number, rank) for number in range(len(programs)) for rank in order]
+    order = sorted(set(ranks)) if job.real else sorted({0, *ranks})
     kept = [rank for rank in order if rank in ranks]
-    with Recorder(programs, job, many=len(runs) > 1) as recorder:
-        recorder.record(runs, progress)
+    with Recorder(programs, job, many=len(programs) * len(order) > 1) as recorder:
+        for number in range(len(programs)):
+            order = recorder.record_together(number, order, progress)
         return [recorder.trace(number, kept) for number in range(len(programs))]
 
 
@@ -202,14 +220,18 @@ def record_roles(
     ranks, wanted = [0], [0]
     with Recorder(programs, job, many=True) as recorder:
         while wanted:
-            recorder.record([(0, rank) for rank in wanted], progress)
+            recorder.record_together(0, wanted, progress)
             wanted = missing_ranks(recorder.trace(0, ranks))
             if len(ranks) == 1:
                 wanted = sorted({*wanted, *others, *sampled} - {0})
             ranks = [*ranks, *wanted]
-        more = [(number, rank) for number in range(1, len(programs)) for rank in ranks]
-        recorder.record(more, progress)
-        return [recorder.trace(number, sorted(ranks)) for number in range(len(programs))]
+        ranks.sort()
+        if any(rank.assumed for rank in recorder.trace(0, ranks).ranks.values()):
+            # those that were recorded first did not hear the others
+            recorder.record_together(0, ranks, progress)
+        for number in range(1, len(programs)):
+            recorder.record_together(number, ranks, progress)
+        return [recorder.trace(number, ranks) for number in range(len(programs))]
 
 
 def parse_numbers(text: str, option: str, also: str = "") -> list[int]:
@@ -341,13 +363,14 @@ def _place(stack: Path) -> str:
     return f", at {echo(f'{name}:{line} in {function}', quoted=False, limit=MAX_SHOWN)}"
 
 
-def _read(path: Path, rank: int) -> tuple[RankTrace, list[tuple[str, list[int]]]]:
+def _read(
+    record: dict[str, Any], rank: int, stack: Path
+) -> tuple[RankTrace, list[tuple[str, list[int]]]]:
     """The recording of a rank, and the groups of the job."""
-    record = json.loads(path.read_text(encoding="utf-8"))
     if "killed" in record:
         raise TraceError(
             f"rank {rank} was killed, by signal {record['killed'] & 127}"
-            f"{_place(path.with_suffix('.stack'))}: a crash, or more memory than the machine has"
+            f"{_place(stack)}: a crash, or more memory than the machine has"
         )
     if record.get("reason"):
         raise TraceError(f"rank {rank}: {echo(record['reason'], quoted=False, limit=MAX_SHOWN)}")
@@ -369,11 +392,11 @@ def _processes(memory_bytes: int) -> int:
     return max(1, min(cores or 1, memory_bytes // RANK_BYTES))
 
 
-def _check_routing(job: TracedJob, recordings: list[Path]) -> None:
+def _check_routing(job: TracedJob, reports: Iterable[dict[str, Any]]) -> None:
     """Refuse a routing log that no gate of the program could follow."""
     if job.routing is None:
         return
-    if not any(json.loads(path.read_text(encoding="utf-8"))["logged"] for path in recordings):
+    if not any(report["logged"] for report in reports):
         raise TraceError(
             f"{job.routing}: no gate of the program chooses among as many experts as the log has"
         )
@@ -401,6 +424,8 @@ class Recorder:
         self._folder = tempfile.TemporaryDirectory(prefix="lightloom-trace-")
         self.folder = Path(self._folder.name)
         self._known: dict[tuple[int, int], RankTrace] = {}
+        #: counts requests, as the recorder does
+        self._batch = 0
         self._groups: list[ProcessGroup] = []
         try:
             self._running = self._start(many)
@@ -415,6 +440,26 @@ class Recorder:
         self._close(GRACE_S if kind is None else 0.0)
         self._folder.cleanup()
 
+    def record_together(
+        self, program: int, ranks: Sequence[int], progress: Progress | None = None
+    ) -> list[int]:
+        """Record ranks of a program, and those that they have to hear; all that were recorded.
+
+        Raises
+        ------
+        TraceError
+            As by :meth:`record`.
+        """
+        for _ in range(MAX_ROUNDS):
+            try:
+                self.record([(program, rank) for rank in ranks], progress)
+                return list(ranks)
+            except UnheardRankError as error:
+                if self.job.real or len(error.ranks | set(ranks)) > self.job.world_size:
+                    raise
+                needed, ranks = error, sorted(error.ranks | set(ranks))
+        raise needed
+
     def record(self, runs: Sequence[tuple[int, int]], progress: Progress | None = None) -> None:
         """Record runs, given as the number of a program and a rank.
 
@@ -425,32 +470,44 @@ class Recorder:
         """
         if not runs:
             return
+        self._batch += 1
         assert self._running.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended: told below
             self._running.stdin.write(json.dumps(runs).encode() + b"\n")
             self._running.stdin.flush()
         self._follow(runs, progress)
-        files = [(self.folder / f"{program}-{rank}.json", rank) for program, rank in runs]
-        for path, rank in files:
+        reports: dict[tuple[int, int], Any] = {}
+        for program, rank in runs:
+            path = self._report(program, rank)
             if path.exists():
-                self._take(path, rank)
-        for path, rank in files:
-            if not path.exists():
+                reports[program, rank] = json.loads(path.read_text(encoding="utf-8"))
+        if needed := {report["needs"] for report in reports.values() if report.get("needs")}:
+            first = next(report for report in reports.values() if report.get("needs"))
+            raise UnheardRankError(first["reason"], needed)
+        # what hangs does so as another one has failed
+        for run, report in sorted(reports.items(), key=lambda item: bool(item[1].get("hangs"))):
+            if "left_out" not in report:
+                self._take(*run, report)
+        for run in runs:
+            if run not in reports:
                 raise TraceError(
-                    f"rank {rank}: the recorder ended early; is PyTorch installed for the "
+                    f"rank {run[1]}: the recorder ended early; is PyTorch installed for the "
                     "program's Python?"
                 )
+        _check_routing(self.job, reports.values())
 
-        _check_routing(self.job, [path for path, _ in files])
+    def _report(self, program: int, rank: int) -> Path:
+        return self.folder / f"{self._batch}-{program}-{rank}.json"
 
     def trace(self, program: int, ranks: Sequence[int]) -> Trace:
         """The recordings of ranks of a program."""
         kept = [self._known[program, rank] for rank in ranks]
         return make_trace(self.job.world_size, self.programs[program], kept, self._groups)
 
-    def _take(self, path: Path, rank: int) -> None:
-        recorded, groups = _read(path, rank)
-        self._known[int(path.stem.partition("-")[0]), rank] = recorded
+    def _take(self, program: int, rank: int, report: dict[str, Any]) -> None:
+        stack = self._report(program, rank).with_suffix(".stack")
+        recorded, groups = _read(report, rank, stack)
+        self._known[program, rank] = recorded
         if groups and not self._groups:
             self._groups = [ProcessGroup(name, tuple(members)) for name, members in groups]
 
@@ -499,7 +556,7 @@ class Recorder:
                 started, end = True, time.monotonic() + self.job.time_limit_s
             if time.monotonic() > end:
                 _end(self._running)
-                place = _place(self.folder / f"{left[0][0]}-{rank}.stack")
+                place = _place(self._report(*left[0]).with_suffix(".stack"))
                 raise TraceError(
                     f"rank {rank} runs for more than {self.job.time_limit_s:g} s"
                     f"{place}: raise --timeout, or trace fewer steps"
@@ -507,7 +564,7 @@ class Recorder:
             time.sleep(POLL_S)
 
     def _has_ended(self, run: tuple[int, int]) -> bool:
-        return (self.folder / f"{run[0]}-{run[1]}.json").exists()
+        return self._report(*run).exists()
 
     def _close(self, patience_s: float) -> None:
         """End the recorder, by force after a while; nothing that it started is left."""

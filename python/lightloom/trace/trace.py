@@ -120,8 +120,9 @@ class RankTrace:
     invented
         How often each operator asked for a number that depends on data, and was given an invented
         one.
-    alike
-        Calls whose numbers were answered as if all ranks held the same.
+    assumed
+        What the program was answered that may be otherwise, with the place, and how often: calls as
+        if ranks that nobody recorded held the same, and numbers that depend on data.
     stubs
         Absent packages of which a replacement by shape was imported.
     computes
@@ -137,8 +138,8 @@ class RankTrace:
     calls: tuple[Call, ...]
     steps: int
     invented: Mapping[str, int]
-    alike: int
     stubs: tuple[str, ...]
+    assumed: Mapping[str, int] = field(default_factory=dict)
     computes: tuple[Compute, ...] = field(default=(), repr=False)
     stream_waits: tuple[StreamWait, ...] = field(default=(), repr=False)
     choices: tuple[RouterChoice, ...] = field(default=(), repr=False)

@@ -26,10 +26,18 @@ from lightloom.workload.collectives import CONTEXT, Collectives, collectives
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expected import expected_bytes
 from lightloom.workload.expert_passes import ExpertPasses
-from lightloom.workload.expert_tables import add_gathered_chunks, add_variants
+from lightloom.workload.expert_tables import add_variants
 from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.priorities import with_priorities
 from lightloom.workload.program import write_stage
 from lightloom.workload.recipe import ExpertTables, recipe
+from lightloom.workload.strategies import (
+    ChooseStrategies,
+    LayerStrategies,
+    SentDemand,
+    add_pieces,
+    layer_strategies,
+)
 from lightloom.workload.task_graph import GroupFamily, TaskGraph
 from lightloom.workload.tokens import Folded, Tables, add_tables, fold_demand
 from lightloom.workload.traffic import Traffic, sent_traffic, traffic_shares, unmatched
@@ -55,6 +63,8 @@ class Workload:
         Peak memory per GPU of each stage.
     provenance
         Where plan, demand, compute times and options come from, in words.
+    strategies
+        How the all-to-alls of each MoE layer run.
     workers, folded
         Placement and demand, kept for :func:`rebuild`.
     """
@@ -67,6 +77,7 @@ class Workload:
     traffic: dict[str, Traffic]
     memory: list[StageMemory]
     provenance: dict[str, str]
+    strategies: LayerStrategies
     workers: Workers = field(repr=False)
     folded: Folded | None = field(repr=False)
 
@@ -96,6 +107,7 @@ def build(  # noqa: PLR0913
     options: WorkloadOptions | None = None,
     step: int = 0,
     compute_scale: float = 1.0,
+    choose: ChooseStrategies | None = None,
 ) -> Workload:
     """Build the task graph of one training step.
 
@@ -116,11 +128,14 @@ def build(  # noqa: PLR0913
         Training step, for demand that drifts.
     compute_scale
         Factor on every compute time, 1.1 for a GPU that is 10 % slower than assumed.
+    choose
+        What finds the strategies of all-to-alls that the plan leaves open.
 
     Raises
     ------
     PlanError
-        If the plan does not divide the model or align with servers.
+        If the plan does not divide the model or align with servers, or leaves open what nothing
+        chooses.
     DemandError
         If the demand is for another shape.
     InputError
@@ -129,7 +144,7 @@ def build(  # noqa: PLR0913
     options = options or WorkloadOptions()
     check_model(plan, model)
     workers = place_workers(RankGrid(plan), gpus_per_server)
-    folded = None
+    sent = SentDemand()
     notes: dict[str, str] = {}
     if model.num_moe_layers:
         if demand is None:
@@ -138,8 +153,9 @@ def build(  # noqa: PLR0913
         notes = {f"demand.{key}": text for key, text in demand.provenance.items()}
         if folded.dropped_share:
             notes["demand.dropped"] = f"{folded.dropped_share:.3%} of the token copies"
+        sent = SentDemand(folded, layer_strategies(model, plan, options, folded, choose))
     job = (model, plan, options)
-    return _assemble(job, workers, folded, (compute, compute_scale), notes)
+    return _assemble(job, workers, sent, (compute, compute_scale), notes)
 
 
 def rebuild(workload: Workload, *, compute: ComputeModel, compute_scale: float = 1.0) -> Workload:
@@ -152,23 +168,24 @@ def rebuild(workload: Workload, *, compute: ComputeModel, compute_scale: float =
     """
     job = (workload.model, workload.plan, workload.options)
     notes = {key: text for key, text in workload.provenance.items() if key.startswith("demand.")}
-    return _assemble(job, workload.workers, workload.folded, (compute, compute_scale), notes)
+    sent = SentDemand(workload.folded, workload.strategies)
+    return _assemble(job, workload.workers, sent, (compute, compute_scale), notes)
 
 
 def _assemble(
     job: tuple[Model, Plan, WorkloadOptions],
     workers: Workers,
-    folded: Folded | None,
+    sent: SentDemand,
     speed: tuple[ComputeModel, float],
     demand_notes: dict[str, str],
 ) -> Workload:
-    """Everything that follows once the demand is folded."""
+    """Everything that follows once the demand is folded, and how it is sent is known."""
     model, plan, options = job
-    compute, scale = speed
+    folded, compute, scale = sent.folded, *speed
     if not 0 < scale < float("inf"):
         raise InputError(f"compute scale = {scale}: expected a number above 0")
     groups = collectives(model, RankGrid(plan), workers)
-    graph = _graph(job, workers, folded, speed, groups)
+    graph = _graph(job, workers, sent, speed, groups)
     recompute = compute.recompute == "full"
     spanned = groups.groups[CONTEXT].servers if CONTEXT in groups.groups else 1
     workload = Workload(
@@ -182,6 +199,7 @@ def _assemble(
         traffic=sent_traffic(graph),
         memory=memory_per_stage(model, plan, _memory_options(options, compute)),
         provenance={**_provenance(plan, compute, options), **demand_notes},
+        strategies=sent.strategies,
         workers=workers,
         folded=folded,
     )
@@ -210,12 +228,13 @@ def check_conservation(workload: Workload) -> None:
 def _graph(
     job: tuple[Model, Plan, WorkloadOptions],
     workers: Workers,
-    folded: Folded | None,
+    sent: SentDemand,
     speed: tuple[ComputeModel, float],
     groups: Collectives,
 ) -> TaskGraph:
     """The task graph of a step: a role per stage, workers laid out as [stage][replica][member]."""
-    model, plan, _ = job
+    model, plan, options = job
+    folded = sent.folded
     stages, replicas, members = workers.server.shape
     graph = TaskGraphBuilder(workers.server.ravel(), workers.gpus_per_worker, step_categories())
     for ring in groups.families:
@@ -223,17 +242,19 @@ def _graph(
     everyone = np.arange(workers.server.size, dtype=np.uint32)
     ends = np.arange(0, everyone.size + 1, members, dtype=np.uint32)
     family = graph.add_family(GroupFamily("ep", ends, everyone))
-    tables, experts = Tables(family), ExpertTables({}, [])
+    tables, experts = Tables(family), ExpertTables({}, {}, {})
     if folded is not None:
         loads = (folded.slowest, folded.mean_load())
         passes = ExpertPasses(model, plan, *speed, loads)
         tables = add_tables(graph, family, job, passes, folded)
         variants = add_variants(graph, tables, passes)
-        experts = ExpertTables(variants, add_gathered_chunks(graph, job, folded))
+        pieces = add_pieces(graph, passes, options, sent)
+        experts = ExpertTables(variants, sent.strategies, pieces)
     common = recipe(job, speed, groups, (tables, experts), workers.gpus_per_worker)
     for stage, of_stage in enumerate(everyone.reshape(stages, replicas * members)):
         write_stage(common, stage, graph.role(f"stage {stage}", of_stage))
-    return graph.build()
+    built = graph.build()
+    return built if options.priorities == "none" else with_priorities(built, options.priorities)
 
 
 def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOptions:

@@ -442,6 +442,10 @@ class ComputeModel:
         passes = [self._ffn(model, tokens, width, back) for back in (False, True)]
         return self._total(passes, backward, again)
 
+    def copied(self, size_bytes: Array) -> Array:
+        """Time of one copy of so many bytes within the GPU's memory, s."""
+        return np.asarray(self.kernels.seconds(self.kernels.moved(2 * size_bytes, "elementwise")))
+
     def embedding(self, model: Model, tokens: float, tp: int, backward: bool) -> float:
         """Time of the embedding lookup on the first stage, s."""
         # Backward adds rows into FP32 gradients; each rank holds its share of the sequence.

@@ -126,6 +126,9 @@ def _expert(
         )
     )
     moved = folded.copies - folded.stayed
+    if plan.strategy == "baseline":
+        # every TP rank sends all copies
+        moved *= plan.etp
     return (forward * (2 if recompute else 1) + backward) * moved
 
 

@@ -9,22 +9,12 @@ import itertools
 from dataclasses import dataclass
 
 from lightloom.errors import PlanError
-from lightloom.models.model import Model
 from lightloom.parallel import Plan
 from lightloom.parallel.pipeline import Part
 from lightloom.workload.builder import TaskGraphBuilder
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expert_passes import ExpertPasses
-from lightloom.workload.options import WorkloadOptions
-from lightloom.workload.tokens import (
-    ExpertTimes,
-    Folded,
-    Tables,
-    add_expert_times,
-    by_worker,
-    expert_tp_bytes,
-    gathers_copies,
-)
+from lightloom.workload.tokens import ExpertTimes, Tables, add_expert_times
 
 
 @dataclass(frozen=True)
@@ -88,32 +78,3 @@ def add_variants(
         until, even = passes.seconds(variant.part, chunk=variant.chunk)
         tables_of[variant] = add_expert_times(graph, name, until, even)
     return tables_of
-
-
-def add_gathered_chunks(
-    graph: TaskGraphBuilder,
-    job: tuple[Model, Plan, WorkloadOptions],
-    folded: Folded,
-) -> list[tuple[int, int]]:
-    """Tables of what expert-TP ranks gather of each chunk, which add up to the whole.
-
-    Returns
-    -------
-    Bytes of the busiest GPU, and of all, by chunk; empty if there are no chunks.
-    """
-    model, plan, options = job
-    count = plan.overlap_chunks
-    if count == 1 or not gathers_copies(plan, options):
-        return []
-    whole = expert_tp_bytes(model, plan, options, folded)
-    rest, later = (
-        tuple(
-            graph.table(f"expert_tp_{name}_{what}_bytes", by_worker(values))
-            for what, values in zip(("per_gpu", "total"), split, strict=True)
-        )
-        for name, split in (
-            ("first_chunk", [bytes_ - (count - 1) * (bytes_ // count) for bytes_ in whole]),
-            ("chunk", [bytes_ // count for bytes_ in whole]),
-        )
-    )
-    return [(rest[0], rest[1]), *[(later[0], later[1])] * (count - 1)]

@@ -4,6 +4,7 @@ Forward of an MoE layer: attention, gate, dispatch, experts, shared experts, com
 reverse, where the gradient of combine has the pattern of dispatch and vice versa. A layer may have
 attention alone, or none. TP collectives are local to a server. What the plan overlaps:
 
+- *chunks of an all-to-all*, beside gathers over the TP ranks of an expert: :mod:`.strategies`.
 - *chunks* of tokens: while the experts compute one, the next is dispatched and the one before is
   combined (Tutel, arXiv 2206.03382, section 4.3; MoNTA, arXiv 2411.00662). The chunks of a layer
   are equal: each moves its share of every token's bytes.
@@ -20,12 +21,14 @@ attention alone, or none. TP collectives are local to a server. What the plan ov
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lightloom.parallel.pipeline import Part
+from lightloom.units import to_ps
 from lightloom.workload.builder import Block, Entry, ProgramBuilder
+from lightloom.workload.chunked_all_to_all import Chunked, Piece
 from lightloom.workload.collectives import TENSOR
 from lightloom.workload.context import ContextWriter
 from lightloom.workload.expert_tables import Variant
@@ -33,6 +36,7 @@ from lightloom.workload.passes import AllToAllRequest, AllToAlls, Pass
 from lightloom.workload.recipe import Recipe, placed_at
 from lightloom.workload.ring_writer import RingWriter
 from lightloom.workload.sizes import Times
+from lightloom.workload.strategies import LayerStrategy
 from lightloom.workload.tokens import gathers_copies
 
 
@@ -44,6 +48,8 @@ class _Mixture:
     micro_batch: int
     part: Part | None
     first: bool
+    #: what follows the experts, alongside the all-to-all back
+    after_experts: Callable[[], None] | None = None
 
 
 class LayerWriter:
@@ -92,11 +98,21 @@ class LayerWriter:
         self.compute("gate", times.gate, layer, micro_batch)
         yield from self._mixture(_Mixture(layer, micro_batch, None, first))
 
-    def backward(self, layer: int, micro_batch: int, part: Part) -> Pass:
-        """A layer's backward pass, all of it or for the gradients of its inputs."""
+    def backward(
+        self,
+        layer: int,
+        micro_batch: int,
+        part: Part,
+        after_experts: Callable[[], None] | None = None,
+    ) -> Pass:
+        """A layer's backward pass, all of it or for the gradients of its inputs.
+
+        ``after_experts`` writes what follows its experts before their all-to-all back.
+        """
         times, at = self.backward_times(part), (layer, micro_batch)
         if self.model.moe_layers[layer]:
-            yield from self._mixture(_Mixture(layer, micro_batch, part, first=False))
+            mix = _Mixture(layer, micro_batch, part, False, after_experts)
+            yield from self._mixture(mix)
             self.compute("gate", times.gate, layer, micro_batch)
         elif self.model.ffn_width(layer):
             self._region("dense_ffn", self._dense_ffn(times, layer), at, backward=True)
@@ -139,10 +155,11 @@ class LayerWriter:
         if self.plan.overlap_all_to_all == "chunks":
             self._in_chunks(mix)
             return
-        away, back = self._ends(mix)
+        (away,), (back,) = self._ends(mix)
         if self.plan.overlap_shared_experts:
             yield self._request(mix, away, meanwhile=0)
             self._expert_part(mix)
+            self._follow_experts(mix)
             yield self._request(mix, back, meanwhile=1)
             return
         if self.plan.ep > 1:
@@ -153,15 +170,14 @@ class LayerWriter:
         else:
             self._shared_experts(mix)
             self._expert_part(mix)
+        self._follow_experts(mix)
         if self.plan.ep > 1:
             yield self._request(mix, back)
 
     def _in_chunks(self, mix: _Mixture) -> None:
         """Dispatch, compute and combine chunks of the tokens, a step of each at a time."""
         count = self.plan.overlap_chunks
-        away, back = (
-            [self._request(mix, part) for part in _split(whole, count)] for whole in self._ends(mix)
-        )
+        away, back = ([self._request(mix, part) for part in end] for end in self._ends(mix))
         start, wait = self.all_to_alls.start, self.all_to_alls.wait
         pending = [start(away[0])]
         self._shared_half(mix, 0)
@@ -171,6 +187,7 @@ class LayerWriter:
             pending = [start(away[index + 1])] if index + 1 < count else []
             pending += [start(back[index - 1])] if index else []
             self._expert_part(mix, chunk=index)
+        self._follow_experts(mix)
         if not self.plan.overlap_shared_experts:
             self._shared_experts(mix)
         for started in pending:
@@ -179,20 +196,58 @@ class LayerWriter:
         self._shared_half(mix, 1)
         wait(*started)
 
-    def _ends(self, mix: _Mixture) -> tuple[Block, Block]:
-        """What goes to the experts and what comes back."""
+    def _follow_experts(self, mix: _Mixture) -> None:
+        if mix.after_experts is not None:
+            mix.after_experts()
+
+    def _ends(self, mix: _Mixture) -> tuple[Sequence[Block | Chunked], Sequence[Block | Chunked]]:
+        """What goes to the experts and what comes back, by chunk of the tokens."""
         size = self.recipe.bytes
         sizes = (size.dispatch, size.combine)
         if mix.part is not None:
             sizes = (size.combine_gradient, size.dispatch_gradient)
         demand, block = self.recipe.tables.demand, self._block(mix)
-        return (
+        strategy = self._strategy(mix)
+        if strategy.strategy == "baseline":
+            # every TP rank sends all copies
+            sizes = (sizes[0] * self.plan.etp, sizes[1] * self.plan.etp)
+        ends = (
             Block(demand, block, sizes[0], first=mix.first),
             Block(demand, block, sizes[1], transposed=True),
         )
+        parts = [_split(whole, self.plan.overlap_chunks * strategy.chunks) for whole in ends]
+        if not strategy.is_chunked:
+            return parts[0], parts[1]
+        return self._chunked(mix, parts[0], arrives=True), self._chunked(
+            mix, parts[1], arrives=False
+        )
+
+    def _strategy(self, mix: _Mixture) -> LayerStrategy:
+        return self.recipe.experts.strategies[mix.layer]
+
+    def _chunked(self, mix: _Mixture, parts: list[Block], *, arrives: bool) -> list[Chunked]:
+        """The chunks of an all-to-all with what TP ranks do, by chunk of the tokens."""
+        strategy, block = self._strategy(mix), self._block(mix)
+        tables = self.recipe.experts.pieces[len(parts)]
+        pieces = [
+            Piece(
+                part,
+                Entry(table.busiest, block),
+                Entry(table.total, block),
+                Entry(table.copied, block)
+                if strategy.copies and table.copied is not None
+                else None,
+            )
+            for part, table in zip(parts, tables, strict=True)
+        ]
+        beside, chunk_ps = strategy.strategy == "O3", to_ps(strategy.chunk_s)
+        return [
+            Chunked(pieces[at : at + strategy.chunks], arrives, beside, chunk_ps, self.plan.etp - 1)
+            for at in range(0, len(pieces), strategy.chunks)
+        ]
 
     def _request(
-        self, mix: _Mixture, demand: Block, meanwhile: int | None = None
+        self, mix: _Mixture, demand: Block | Chunked, meanwhile: int | None = None
     ) -> AllToAllRequest:
         """An all-to-all, alongside which a half of the shared experts may run."""
         placed = self._at(mix.layer, mix.micro_batch)
@@ -201,10 +256,19 @@ class LayerWriter:
         return AllToAllRequest(demand, placed, lambda: self._shared_half(mix, meanwhile))
 
     def _expert_part(self, mix: _Mixture, *, chunk: int | None = None) -> None:
-        """The routed experts with their TP collectives, of all tokens or of a chunk."""
-        self._expert_tp(mix, chunk)
+        """The routed experts with their TP collectives, of all tokens or of a chunk.
+
+        Chunks of an all-to-all have these with them. Where every TP rank has all copies nothing is
+        gathered, and a scatter and a gather add up what the experts give.
+        """
+        strategy = self._strategy(mix)
+        if strategy.strategy == "O1":
+            self._expert_tp(mix, chunk)
         self._experts(mix, chunked=chunk is not None)
-        self._expert_tp(mix, chunk)
+        if not strategy.is_chunked:
+            self._expert_tp(mix, chunk)
+        if strategy.strategy == "baseline":
+            self._expert_tp(mix, chunk)
 
     def _experts(self, mix: _Mixture, *, chunked: bool = False) -> None:
         table = self.recipe.experts.times[Variant(mix.part, chunked)]
@@ -221,7 +285,10 @@ class LayerWriter:
             size = whole if chunk is None else _shares(whole, count)[chunk]
             self.inside("tp", size, mix.layer, mix.micro_batch, peers=self.plan.etp - 1)
             return
-        pair = tables.gathered if chunk is None else self.recipe.experts.gathered_chunks[chunk]
+        pair = tables.gathered
+        if chunk is not None:
+            piece = self.recipe.experts.pieces[self.plan.overlap_chunks][chunk]
+            pair = (piece.busiest, piece.total)
         busiest, total = (Entry(table, self._block(mix)) for table in pair)
         placed = self._at(mix.layer, mix.micro_batch)
         peers = self.plan.etp - 1

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from lightloom.errors import InputError, echo, expected_one_of
-from lightloom.practice import Sharded
+from lightloom.practice import Priorities, Sharded
 
 #: what the expert half of an MoE layer moves over NVSwitch for expert tensor parallelism
 MoeTp = Literal["dispatched", "sequence", "none"]
@@ -50,6 +50,13 @@ class WorkloadOptions:
         ``gradients`` (ZeRO-2) or ``parameters`` (ZeRO-3), too.
     rank_level
         Keep token counts between EP ranks, too, for fabrics that move data NIC by NIC.
+    priorities
+        Which traffic goes first on links: with ``monta`` experts' all-to-alls, then pipeline
+        messages, context parallelism and gradients; with ``pipeline`` pipeline messages before
+        these (:mod:`.priorities`).
+    early_gradients
+        Reduce the gradients of a layer's experts alongside the all-to-all that ends their backward
+        pass, and not only after the layer.
     """
 
     dispatch_element_bytes: float = 2.0
@@ -63,6 +70,8 @@ class WorkloadOptions:
     moe_tp: MoeTp = "dispatched"
     sharded: Sharded = "states"
     rank_level: bool = False
+    priorities: Priorities = "none"
+    early_gradients: bool = False
 
     def __post_init__(self) -> None:
         """Refuse sizes that are not positive and unknown words.
@@ -84,6 +93,9 @@ class WorkloadOptions:
         if self.sharded not in get_args(Sharded):
             choices = expected_one_of(self.sharded, get_args(Sharded))
             raise InputError(f"sharded = {echo(self.sharded)}: {choices}")
+        if self.priorities not in get_args(Priorities):
+            expected = expected_one_of(self.priorities, get_args(Priorities))
+            raise InputError(f"priorities = {echo(self.priorities)}: {expected}")
         if self.moe_tp not in get_args(MoeTp):
             raise InputError(
                 f"moe-tp = {echo(self.moe_tp)}: {expected_one_of(self.moe_tp, get_args(MoeTp))}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightloom.workload.builder import Block, ProgramBuilder
+from lightloom.workload.chunked_all_to_all import BESIDE, MAIN, Chunked, ChunkWriter
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,21 @@ class AllToAllRequest:
     Attributes
     ----------
     demand
-        What is sent.
+        What is sent: a block, or chunks with what TP ranks do with them.
     placed
         Layer and micro-batch.
     meanwhile
         Writes computation of the same pass that runs during the all-to-all.
     """
 
-    demand: Block
+    demand: Block | Chunked
     placed: dict[str, Any]
     meanwhile: Callable[[], None] | None = None
 
 
 Pass = Iterator[AllToAllRequest]
+#: what is under way: the handle of an all-to-all, or the chunks of one
+Started = int | ChunkWriter
 
 
 class AllToAlls:
@@ -64,12 +67,14 @@ class AllToAlls:
     def play(self, pass_: Pass) -> None:
         """Write a pass alone: its stream waits for each all-to-all."""
         for request in pass_:
-            if request.meanwhile is None:
-                self._program.all_to_all(self._family, request.demand, "ep", **request.placed)
-            else:
+            if request.meanwhile is not None:
                 pending = self.start(request)
                 request.meanwhile()
                 self.wait(*pending)
+            elif isinstance(request.demand, Block):
+                self._program.all_to_all(self._family, request.demand, "ep", **request.placed)
+            else:
+                self.wait(*self.start(request, MAIN))
 
     def alternate(self, passes: list[Pass]) -> None:
         """Write passes in turn, from all-to-all to all-to-all: each computes while another sends.
@@ -77,7 +82,7 @@ class AllToAlls:
         The first one begins; its all-to-all is awaited when the other reaches its own.
         """
         turns = deque(passes)
-        pending: tuple[int, AllToAllRequest] | None = None
+        pending: tuple[Started, AllToAllRequest] | None = None
         while turns:
             if pending is not None and len(turns) == 1:
                 self.wait(*pending)
@@ -93,15 +98,28 @@ class AllToAlls:
                     request.meanwhile()
                 turns.append(current)
 
-    def start(self, request: AllToAllRequest) -> tuple[int, AllToAllRequest]:
-        """Write an all-to-all that runs alongside what follows; to be handed to :meth:`wait`."""
+    def start(
+        self, request: AllToAllRequest, stream: int = BESIDE
+    ) -> tuple[Started, AllToAllRequest]:
+        """Write an all-to-all that runs alongside what follows; to be handed to :meth:`wait`.
+
+        Its chunks, if it has any, are on ``stream``.
+        """
+        demand, placed = request.demand, request.placed
+        if isinstance(demand, Chunked):
+            chunks = ChunkWriter(self._program, self._family, self._handles, demand, placed, stream)
+            chunks.begin()
+            return chunks, request
         handle = next(self._handles)
         self._program.all_to_all(
-            self._family, request.demand, "ep", handle=handle, asynchronous=True, **request.placed
+            self._family, demand, "ep", handle=handle, asynchronous=True, **placed
         )
         return handle, request
 
-    def wait(self, handle: int, request: AllToAllRequest, *, slows: bool = True) -> None:
+    def wait(self, started: Started, request: AllToAllRequest, *, slows: bool = True) -> None:
         """Write the wait for a started all-to-all; of several at once, one slows the GPU."""
+        if isinstance(started, ChunkWriter):
+            started.end()
+            return
         taken = self._taken if slows else 0.0
-        self._program.wait(handle, "ep", slowed=taken, **request.placed)
+        self._program.wait(started, "ep", slowed=taken, **request.placed)

@@ -8,6 +8,7 @@ norms, router losses and the gradient norm.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import Any
 
@@ -16,7 +17,7 @@ from lightloom.parallel.memory import embedding_per_gpu, stage_parameters
 from lightloom.parallel.pipeline import Step, Turn, turns
 from lightloom.units import to_ps
 from lightloom.workload.builder import ProgramBuilder
-from lightloom.workload.collectives import EMBEDDING, shares_embedding
+from lightloom.workload.collectives import DENSE, EMBEDDING, EXPERT, shares_embedding
 from lightloom.workload.layers import LayerWriter
 from lightloom.workload.passes import Pass
 from lightloom.workload.recipe import Recipe, placed_at
@@ -134,9 +135,11 @@ class _Writer:
             reach(layer)
             if self.recomputes:
                 yield from layers.forward(layer, micro_batch, first=False)
-            yield from layers.backward(layer, micro_batch, step.part)
+            is_early = reduces and self.options.early_gradients
+            then = functools.partial(self.states.reduce, layer, (EXPERT,)) if is_early else None
+            yield from layers.backward(layer, micro_batch, step.part, after_experts=then)
             if reduces:
-                self.states.reduce(layer)
+                self.states.reduce(layer, (DENSE,) if is_early else (DENSE, EXPERT))
         if self._is_first(step.chunk):
             layers.tp_entry(-1, micro_batch)
             layers.compute("head", times.embedding, -1, micro_batch)

@@ -12,6 +12,7 @@ from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expert_tables import Variant, taken_share
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.sizes import Sizes, Times, sizes, times
+from lightloom.workload.strategies import LayerStrategies, PieceTables
 from lightloom.workload.task_graph import NONE
 from lightloom.workload.tokens import ExpertTimes, Tables
 from lightloom.workload.weight_gradients import weight_times, without
@@ -22,13 +23,14 @@ NOTHING = Times((), (), 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class ExpertTables:
-    """Tables of the experts beyond the usual ones: times by variant, and gathered bytes by chunk.
+    """Times of the experts by variant, strategies by layer, tables of pieces by their number.
 
-    See :mod:`.expert_tables`.
+    See :mod:`.expert_tables` and :mod:`.strategies`.
     """
 
     times: dict[Variant, ExpertTimes]
-    gathered_chunks: list[tuple[int, int]]
+    strategies: LayerStrategies
+    pieces: dict[int, list[PieceTables]]
 
 
 @dataclass(frozen=True)

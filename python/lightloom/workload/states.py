@@ -118,10 +118,12 @@ class StateWriter:
 
     # Gradients
 
-    def reduce(self, position: int) -> None:
-        """Reduce the gradients of a layer, or put that off to the end."""
+    def reduce(self, position: int, scopes: Sequence[str] = (DENSE, EXPERT)) -> None:
+        """Reduce the gradients of a layer, dense and of experts, or put that off to the end."""
         plan, element = self._recipe.plan, self._recipe.options.gradient_bytes
         for scope, parameters in self._parameters(position):
+            if scope not in scopes:
+                continue
             size = parameters * element
             if not plan.overlap_gradients and not self.reduces_always:
                 self._delayed.append((scope, size, position))

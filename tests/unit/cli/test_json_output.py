@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from tests.control_regions import emulated
+from tests.torch_python import PYTHON, absent
 from tests.trace_jobs import GridJob
 from tests.unit.cli.conftest import SMALL
 from tests.unit.testbed.conftest import lacking
@@ -65,6 +66,10 @@ CALLS = {
     "testbed up": (f"testbed up {TESTBED}", "nics"),
     "testbed status": ("testbed status --dir {folder}/testbed", "circuits"),
     "testbed run": ("testbed run --dir {folder}/testbed pwd", "ranks"),
+    "testbed train": (
+        f"testbed train --steps 1 --policy packets --python {PYTHON} --dir {{folder}}/testbed",
+        "steps",
+    ),
     "testbed fail": ("testbed fail --dir {folder}/testbed nic:1/0", "failed"),
     "testbed repair": ("testbed repair --dir {folder}/testbed nic:1/0", "failed"),
     "testbed self-test": ("testbed self-test --servers 2 --nics 1 --rate 50M", "checks"),
@@ -183,6 +188,8 @@ def test_json_is_all_of_standard_output_or_a_file_alongside_the_text(
     template, key = CALLS[name]
     if name.startswith("testbed ") and (reason := lacking()):
         pytest.skip(reason)
+    if name == "testbed train" and absent("torch", "numpy", "pydantic"):
+        pytest.skip("no PyTorch: make torch")
     words = template.format(**places).split()
     content = json.loads(called(words, "-", capfd))
     assert key in content

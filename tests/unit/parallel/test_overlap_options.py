@@ -10,6 +10,8 @@ from lightloom.parallel import Plan, check_model, choose_plan
 from lightloom.parallel.pipeline import peak_in_flight, schedule, turns
 
 BASE = {"gpus": 16, "pp": 2, "ep": 8}
+#: with experts cut over TP ranks
+CUT = {"tp": 2, "ep": 4}
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,19 @@ BASE = {"gpus": 16, "pp": 2, "ep": 8}
         ({"communication_sms": 20}, "nothing overlaps an all-to-all"),
         ({"context_parallel": "rings"}, "context-parallel = 'rings': expected one of"),
         ({"context_parallel": "ulysses"}, "ulysses with cp = 1: sequences are not divided"),
+        ({"strategy": "O5"}, "strategy = 'O5': expected one of baseline, O1, O2, O3, O4, auto"),
+        ({"strategy": "O2"}, "strategy O2 with tp = 1: no TP ranks share an expert.*; raise tp"),
+        ({"strategy": "auto", "tp": 2, "ep": 4, "expert_mode": "folded", "dp": 2}, "with etp = 1"),
+        ({"strategy_chunks": 4}, "strategy-chunks = 4 with strategy O1: only O2, O3, O4 have"),
+        (
+            {**CUT, "strategy": "O3", "strategy_chunks": 65},
+            "strategy-chunks = 65: expected a whole number from 1 to 64, or 0 for the fastest",
+        ),
+        ({**CUT, "strategy": "baseline"}, "with sequence parallelism: each TP rank has tokens of"),
+        (
+            {**CUT, "strategy": "O2", "overlap_all_to_all": "batch", "communication_sms": 8},
+            "strategy O2 with communication-sms: .* leave one of them out",
+        ),
     ],
 )
 def test_impossible_combinations_are_one_line(changes, message):
@@ -52,6 +67,8 @@ def test_impossible_combinations_are_one_line(changes, message):
         ("llama-3-405b", Plan(8, tp=8, overlap_all_to_all="batch"), "llama-3-405b has no experts"),
         ("mixtral-8x7b", Plan(8, tp=8, overlap_all_to_all="batch"), "with ep = 1"),
         ("mixtral-8x7b", Plan(8, ep=8, overlap_shared_experts=True), "has no shared experts"),
+        ("llama-3-405b", Plan(8, tp=8, strategy="O2"), "llama-3-405b has no experts"),
+        ("mixtral-8x7b", Plan(8, tp=8, strategy="auto"), "strategy with ep = 1"),
     ],
 )
 def test_what_the_model_does_not_have_cannot_be_hidden(name, plan, message):

@@ -22,7 +22,7 @@ def call(call_id, group, size, phase="forward", **changes):
 
 def printed(*calls):
     console = Console(file=io.StringIO(), width=120)
-    trace = make_trace(2, ["python"], [RankTrace(0, calls, 1, {}, 0, ())])
+    trace = make_trace(2, ["python"], [RankTrace(0, calls, 1, {}, ())])
     print_details(trace, console)
     return console.file.getvalue()
 

@@ -63,8 +63,8 @@ class FakeRecorder:
     def __exit__(self, *_):
         pass
 
-    def record(self, runs, _progress):
-        self.requested.append(list(runs))
+    def record_together(self, program, ranks, _progress):
+        self.requested.append([(program, rank) for rank in ranks])
 
     def trace(self, _program, ranks):
         return GRID.trace(ranks)
@@ -78,7 +78,7 @@ def roles_of(monkeypatch, programs, *others, **drawn):
 def test_recording_goes_on_until_each_role_has_a_rank(monkeypatch):
     """From one rank it shows that there is a pipeline, and so which ranks are missing."""
     (trace,) = roles_of(monkeypatch, [["python"]], 5)
-    assert FakeRecorder.requested == [[(0, 0)], [(0, 5), (0, 8), (0, 16)], []]
+    assert FakeRecorder.requested == [[(0, 0)], [(0, 5), (0, 8), (0, 16)]]
     assert sorted(trace.ranks) == [0, 5, 8, 16]
     assert missing_ranks(trace) == []
 

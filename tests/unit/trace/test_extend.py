@@ -145,8 +145,8 @@ def recorded(stage, micro_batches, schedule="pipeline", experts=True):
         job.call("all_reduce", group="world", phase="optimizer")
     invented = {"topk.default": job.made}
     return RankTrace(
-        stage, tuple(job.calls), 2, invented, 3 * job.made, (), tuple(job.computes),
-        tuple(job.waits), tuple(job.choices),
+        stage, tuple(job.calls), 2, invented, (), {"all_reduce at a.py:3": 3 * job.made},
+        tuple(job.computes), tuple(job.waits), tuple(job.choices),
     )  # fmt: skip
 
 

@@ -32,12 +32,14 @@ def call(**changes):
 
 
 def recording(rank, *calls):
-    return RankTrace(rank, calls, 1, {"topk.default": 2}, 0, ())
+    return RankTrace(rank, calls, 1, {"topk.default": 2}, ())
 
 
 def two_ranks(first=PLAIN, second=None):
     """Two ranks of one all-to-all: rank 1 sends 4 rows to rank 0 and keeps 5."""
-    second = second or call(input_splits=(4, 5), output_splits=(2, 5), shape=(9, 4))
+    second = second or call(
+        input_splits=(4, 5), output_splits=(2, 5), shape=(9, 4), input_bytes=72, output_bytes=56
+    )
     return make_trace(2, ["python", "train.py"], [recording(0, first), recording(1, second)])
 
 
@@ -106,8 +108,8 @@ def test_ranks_that_agree():
 @pytest.mark.parametrize(
     ("first", "message"),
     [
-        (call(input_splits=(1, 3)), "rank 0 sends 3 rows to rank 1, which expects 2"),
-        (call(output_splits=(1, 5)), "rank 1 sends 4 rows to rank 0, which expects 5"),
+        (call(input_splits=(1, 3), input_bytes=32), "rank 0 sends 3 rows to rank 1, which exp"),
+        (call(output_splits=(1, 5), output_bytes=48), "rank 1 sends 4 rows to rank 0, which exp"),
         (call(op="all_gather"), "ranks call it differently"),
         (call(dtype="float32"), "ranks call it differently"),
     ],
@@ -116,6 +118,23 @@ def test_ranks_that_disagree(first, message):
     (line,) = disagreements(two_ranks(first))
     assert line.startswith("group ep of ranks 0, 1, call 0: ")
     assert message in line
+
+
+def test_rows_that_are_sent_have_as_many_bytes_as_are_expected():
+    lines = disagreements(two_ranks(call(input_bytes=48)))
+    assert any("rank 0 sends rows of other bytes than rank 1 expects" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("op", "field"),
+    [("all_reduce", "input_bytes"), ("reduce_scatter", "input_bytes"),
+     ("all_gather", "output_bytes"), ("broadcast", "input_bytes")],
+)  # fmt: skip
+def test_ranks_of_one_call_have_as_many_bytes(op, field):
+    first, second = (call(op=op, **{field: size}) for size in (16, 24))
+    assert disagreements(two_ranks(first, first)) == []
+    (line,) = disagreements(two_ranks(first, second))
+    assert f"{op} with other numbers of bytes by rank: {{0: 16, 1: 24}}" in line
 
 
 def test_a_call_that_one_rank_leaves_out():

@@ -45,13 +45,13 @@ use completion::{Completions, End};
 use context::{Context, Step, Stretching, record};
 use lightloom_kernel::{EventQueue, Interrupted, Observer, RunHash};
 use lightloom_model::{
-    Collective, CollectiveKind, Duration, Priority, Role, ServerId, Task, TaskGraph, TaskKind,
-    Time, WorkerId,
+    Collective, CollectiveKind, Duration, Role, ServerId, Task, TaskGraph, TaskKind, Time, WorkerId,
 };
 use message::Messages;
 use owner::{Event, Owner};
 use policy::Gating;
 use rings::Rings;
+use std::collections::BTreeSet;
 use streams::{Stream, StreamId, Streams, Waiting};
 
 /// No step may take longer: 53 days, a quarter of what 64 bits hold.
@@ -520,14 +520,14 @@ fn links(
         return Ok(Links::turns(rules.clone(), options.record_decisions));
     }
     let TransferModel::Packets(packets) = model else { return Ok(Links::flows()) };
-    let mut tasks = graph.roles.iter().flat_map(|role| &role.tasks);
-    if tasks.any(|task| task.priority != Priority(0)) {
-        return Err(invalid("packets have no priorities: simulate the step as flows"));
-    }
+    let tasks = graph.roles.iter().flat_map(|role| &role.tasks);
+    let priorities: BTreeSet<u8> =
+        tasks.filter(|it| starts_something(it)).map(|it| it.priority.0).collect();
+    let priorities: Vec<u8> = priorities.into_iter().collect();
     let fabric = network.packet_fabric();
     let place = |server| fabric.map_or(Place::default(), |fabric| fabric.place(ServerId(server)));
     let places: Vec<Place> = (0..network.servers).map(place).collect();
-    network.packet_links(&places, packets)
+    network.packet_links(&places, packets, &priorities)
 }
 
 fn too_long() -> ExecuteError {

@@ -7,7 +7,7 @@
 //! byte.
 
 use super::ends::ends_of;
-use super::link::Link;
+use super::link::{Flow, Link};
 use crate::error::ExecuteError;
 use crate::packets::{LaunchedId, PacketNetwork};
 use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns};
@@ -18,19 +18,6 @@ use lightloom_model::{Bytes, Rate, Time};
 /// Tokens from here on are of flows that a part starts for a transfer in its care; no owner of a
 /// transfer has one.
 pub const CONDUCTED: u64 = 3 << 62;
-
-/// A transfer over a path of links.
-#[derive(Debug, Clone, Copy)]
-pub struct Flow {
-    /// Size, as the ledger counts it.
-    pub bytes: u64,
-    /// As a fluid it takes this many times as long as its bytes alone would.
-    pub stretch: f64,
-    /// Fluids of a higher one go first.
-    pub priority: u8,
-    /// Comes back when it has ended.
-    pub token: u64,
-}
 
 /// A transfer that may be withdrawn.
 #[derive(Debug, Clone, Copy)]
@@ -170,7 +157,7 @@ impl Links {
             }
             Simulator::Packets(network) => {
                 assert_eq!(count, 1, "packets of each transfer are its own");
-                Launch::Packets(network.launch(now, bytes, path, token))
+                Launch::Packets(network.launch(now, flow, path))
             }
             Simulator::Turns(_) => unreachable!("circuits that take turns withdraw nothing"),
         }
@@ -214,7 +201,7 @@ impl Links {
                 }
                 network.start(now, Bytes(size), priority, path, token);
             }
-            Simulator::Packets(network) => network.start(now, bytes, path, token),
+            Simulator::Packets(network) => network.start(now, flow, path),
             Simulator::Turns(turns) => {
                 let once = Together::Steps { chunks: 1, steps: 1, is_background: false };
                 turns.start(now, once, priority, vec![part(&flow, path)]);

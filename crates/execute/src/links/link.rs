@@ -72,6 +72,19 @@ impl Link {
     }
 }
 
+/// A transfer over a path of links.
+#[derive(Debug, Clone, Copy)]
+pub struct Flow {
+    /// Size, as the ledger counts it.
+    pub bytes: u64,
+    /// As a fluid it takes this many times as long as its bytes alone would.
+    pub stretch: f64,
+    /// What has a higher one goes first.
+    pub priority: u8,
+    /// Comes back when it has ended.
+    pub token: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,8 +10,8 @@ mod paths;
 pub(crate) mod shares;
 mod usage;
 
-pub use carrier::{CONDUCTED, Flow, Launch, Links};
-pub use link::{End, Link};
+pub use carrier::{CONDUCTED, Launch, Links};
+pub use link::{End, Flow, Link};
 pub use paths::{Division, PartId, Path, PathId, Paths, Share};
 pub use shares::{equal_shares, weighted_shares};
 pub use usage::LinkUse;

@@ -191,7 +191,8 @@ impl Network {
         Ok(workers)
     }
 
-    /// Links of packets between servers at these places, without any yet.
+    /// Links of packets between servers at these places, without any yet, for transfers of these
+    /// priorities, in ascending order.
     ///
     /// # Errors
     /// If a rate is 0, packets cannot be as they are asked to be, or something has failed that
@@ -200,6 +201,7 @@ impl Network {
         &self,
         places: &[Place],
         options: &PacketTransport,
+        priorities: &[u8],
     ) -> Result<Links, ExecuteError> {
         options.config.validate()?;
         let of_region = self.failures().is_some_and(|failures| !failures.eps_nics.is_empty());
@@ -210,7 +212,7 @@ impl Network {
         if let Some(fabric) = self.packet_fabric() {
             fabric.connect(self, places, &mut graph)?;
         }
-        Ok(Links::packets(PacketNetwork::new(graph, options)))
+        Ok(Links::packets(PacketNetwork::new(graph, options, priorities)?))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::launched::{Launched, LaunchedId};
 use super::network::PacketNetwork;
+use crate::links::link::Flow;
 use lightloom_flowsim::LinkId;
 use lightloom_model::Time;
 
@@ -11,15 +12,18 @@ const PACKETS: u64 = 1;
 impl PacketNetwork {
     /// Starts a transfer that may be withdrawn; its token comes back when the last byte has
     /// arrived.
-    pub fn launch(&mut self, now: Time, bytes: u64, path: &[LinkId], token: u64) -> LaunchedId {
+    pub fn launch(&mut self, now: Time, flow: Flow, path: &[LinkId]) -> LaunchedId {
+        let Flow { bytes, priority, token, .. } = flow;
+        let priority = self.rank(priority);
         let number = self.launched.take();
         let launched = &mut self.launched[number];
         launched.serial += 1;
-        (launched.token, launched.bytes, launched.unsent) = (token, bytes, bytes);
+        (launched.token, launched.priority) = (token, priority);
+        (launched.bytes, launched.unsent) = (bytes, bytes);
         launched.path.clear();
         launched.path.extend_from_slice(path);
         let id = LaunchedId { number, serial: launched.serial };
-        self.turns.ready.push_back((id, None));
+        self.get_ready(id, None);
         self.pump(now);
         id
     }
@@ -67,22 +71,40 @@ impl PacketNetwork {
             };
             let blocked = launched.path.iter().copied().find(|&link| !self.has_room(link));
             if let Some(link) = blocked {
-                self.turns.waiting[link.0 as usize].push_back(id);
+                self.wait(link, id);
                 self.wake(waited_for.filter(|&other| other != link));
             } else {
                 if self.send_batch(id, now) {
-                    self.turns.ready.push_back((id, None));
+                    self.get_ready(id, None);
                 }
                 self.wake(waited_for);
             }
         }
     }
 
+    /// It may try to send, after those of its priority and higher ones.
+    fn get_ready(&mut self, id: LaunchedId, waited_for: Option<LinkId>) {
+        let priority = self.launched[id.number].priority;
+        let goes_first =
+            |(other, _): &(LaunchedId, _)| self.launched[other.number].priority >= priority;
+        let place = self.turns.ready.iter().rposition(goes_first).map_or(0, |last| last + 1);
+        self.turns.ready.insert(place, (id, waited_for));
+    }
+
+    /// It waits for room in a bundle, after those of its priority and higher ones.
+    fn wait(&mut self, link: LinkId, id: LaunchedId) {
+        let priority = self.launched[id.number].priority;
+        let goes_first = |other: &LaunchedId| self.launched[other.number].priority >= priority;
+        let waiting = &mut self.turns.waiting[link.0 as usize];
+        let place = waiting.iter().rposition(goes_first).map_or(0, |last| last + 1);
+        waiting.insert(place, id);
+    }
+
     /// The first that waits for a bundle with room may try.
     fn wake(&mut self, bundle: Option<LinkId>) {
         let Some(link) = bundle.filter(|&link| self.has_room(link)) else { return };
         if let Some(id) = self.turns.waiting[link.0 as usize].pop_front() {
-            self.turns.ready.push_back((id, Some(link)));
+            self.get_ready(id, Some(link));
         }
     }
 
@@ -155,7 +177,7 @@ impl PacketNetwork {
                     let id = LaunchedId { number, serial: launched.serial };
                     self.abandon(batch);
                     if is_new {
-                        self.turns.ready.push_back((id, None));
+                        self.get_ready(id, None);
                     }
                 }
             }

@@ -3,8 +3,9 @@
 //! Between racks whose circuits change, what has not left its server may take another path. A
 //! launched transfer therefore goes in *batches*: so many bytes are on their way over each bundle
 //! between racks at a time, the others wait at their source, in turn, also while a circuit on
-//! their path is dark. What is withdrawn while on its way is sent again from its source: packets
-//! that are in the network cross it all the same, and count for nothing.
+//! their path is dark; those of a higher priority come before others. What is withdrawn while on
+//! its way is sent again from its source: packets that are in the network cross it all the same,
+//! and count for nothing.
 
 use lightloom_flowsim::LinkId;
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ pub struct LaunchedId {
 pub(super) struct Launched {
     pub(super) serial: u32,
     pub(super) token: u64,
+    /// As packets have it.
+    pub(super) priority: u8,
     pub(super) bytes: u64,
     /// Bytes that wait at their source.
     pub(super) unsent: u64,

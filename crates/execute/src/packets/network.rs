@@ -9,14 +9,15 @@ use super::graph::Graph;
 use super::launched::{Launched, Turns};
 use super::transport::PacketTransport;
 use crate::error::{ExecuteError, network as unfit};
-use crate::links::link::{End, Link};
+use crate::links::link::{End, Flow, Link};
 use crate::links::shares::equal_shares;
 use crate::slab::Slab;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Time};
 use lightloom_packetsim::{
-    AnySimulation, Cable, FlowSpec, NicId, PacketError, PacketFlowId, PacketLinkId,
+    AnySimulation, Cable, Config, FlowSpec, HIGHEST_PRIORITY, NicId, PacketError, PacketFlowId,
+    PacketLinkId,
 };
 use rustc_hash::FxHashMap;
 
@@ -82,6 +83,8 @@ const RACK_DELAYS: u128 = 5;
 /// A network of packets.
 pub struct PacketNetwork {
     options: PacketTransport,
+    /// The priorities that transfers may have, ascending: packets have their places.
+    priorities: Vec<u8>,
     graph: Graph,
     bundles: Vec<Members>,
     /// None until sealed.
@@ -109,10 +112,28 @@ impl std::fmt::Debug for PacketNetwork {
 }
 
 impl PacketNetwork {
-    /// Over this graph, which the links of circuits and relays are added to.
-    pub(crate) fn new(graph: Graph, options: &PacketTransport) -> Self {
-        Self {
-            options: *options,
+    /// Over this graph, which the links of circuits and relays are added to, for transfers of these
+    /// priorities, in ascending order.
+    ///
+    /// # Errors
+    /// If there are more of them than packets have.
+    pub(crate) fn new(
+        graph: Graph,
+        options: &PacketTransport,
+        priorities: &[u8],
+    ) -> Result<Self, ExecuteError> {
+        let most = usize::from(HIGHEST_PRIORITY) + 1;
+        if priorities.len() > most {
+            return Err(unfit(format!(
+                "packets have {most} priorities, the task graph has {}: use fewer, or flows",
+                priorities.len()
+            )));
+        }
+        let highest_priority = priorities.len().saturating_sub(1) as u8;
+        let config = Config { highest_priority, ..options.config };
+        Ok(Self {
+            options: PacketTransport { config, ..*options },
+            priorities: priorities.to_vec(),
             graph,
             bundles: Vec::new(),
             simulation: None,
@@ -124,7 +145,12 @@ impl PacketNetwork {
             carried: Vec::new(),
             finished: Vec::new(),
             failure: None,
-        }
+        })
+    }
+
+    /// The priority that packets have in place of that of a transfer.
+    pub(super) fn rank(&self, priority: u8) -> u8 {
+        self.priorities.partition_point(|&other| other < priority) as u8
     }
 
     /// Adds a link of which so many members are lit.
@@ -215,18 +241,20 @@ impl PacketNetwork {
     }
 
     /// Starts a transfer; its token comes back when the last byte has arrived.
-    pub fn start(&mut self, now: Time, bytes: u64, path: &[LinkId], token: u64) {
-        let number = self.send(now, bytes, path, token);
+    pub fn start(&mut self, now: Time, flow: Flow, path: &[LinkId]) {
+        let number = self.send(now, Flow { priority: self.rank(flow.priority), ..flow }, path);
         self.transfers[number].launched = None;
     }
 
-    /// Starts the flows of a transfer; returns its number.
-    fn send(&mut self, now: Time, bytes: u64, path: &[LinkId], token: u64) -> u32 {
+    /// Starts the flows of a transfer, whose priority is that of packets; returns its number.
+    fn send(&mut self, now: Time, flow: Flow, path: &[LinkId]) -> u32 {
+        let Flow { bytes, token, priority, .. } = flow;
         let hops = hops(&self.bundles, path);
         let width = hops.iter().map(Hop::width).fold(1, least_common_multiple);
         let parts = equal_shares(bytes, width).enumerate().filter(|&(_, size)| size > 0);
-        let specs: Vec<FlowSpec> =
-            parts.map(|(index, size)| self.flow(&hops, index, Bytes(size), now)).collect();
+        let spec =
+            |(index, size)| FlowSpec { priority, ..self.flow(&hops, index, Bytes(size), now) };
+        let specs: Vec<FlowSpec> = parts.map(spec).collect();
         let number = self.transfers.take();
         let flows_left = specs.len() as u32;
         let transfer = &mut self.transfers[number];
@@ -255,7 +283,9 @@ impl PacketNetwork {
         bytes: u64,
         path: &[LinkId],
     ) -> u32 {
-        let number = self.send(now, bytes, path, 0);
+        let priority = self.launched[launched].priority;
+        let flow = Flow { bytes, stretch: 1.0, priority, token: 0 };
+        let number = self.send(now, flow, path);
         let lit = |link: &LinkId| match &self.bundles[link.0 as usize] {
             Members::Circuits { lit, .. } => *lit,
             _ => 0,
@@ -341,7 +371,7 @@ impl PacketNetwork {
     fn flow(&self, hops: &[Hop], index: usize, size: Bytes, start: Time) -> FlowSpec {
         if let [Hop::Fabric(from, to)] = hops {
             let (source, destination) = (from[index], to[index]);
-            return FlowSpec { source, destination, size, start, route: None };
+            return FlowSpec { source, destination, size, start, priority: 0, route: None };
         }
         let core = self.simulation.as_ref().expect("sealed").core();
         let mut route = Vec::new();
@@ -360,7 +390,7 @@ impl PacketNetwork {
         }
         let source = self.nics[&route[0]];
         let destination = self.nics[&route[route.len() - 1].reverse()];
-        FlowSpec { source, destination, size, start, route: Some(route) }
+        FlowSpec { source, destination, size, start, priority: 0, route: Some(route) }
     }
 
     /// Continues to the next time, but not beyond `limit`, at which transfers end.

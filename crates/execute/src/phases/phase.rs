@@ -231,7 +231,7 @@ impl Phase {
         options: &PacketTransport,
         observer: &mut dyn Observer,
     ) -> Result<Found, ExecuteError> {
-        let packets = network.packet_links(&self.places, options)?;
+        let packets = network.packet_links(&self.places, options, &[0])?;
         let (ends, packet_hops) = self.play(packets, observer)?;
         let last = ends.into_iter().max().unwrap_or(Time::ZERO);
         let (alone, _) = self.play(Links::flows(), &mut Silent)?;

@@ -8,7 +8,6 @@
 //! Assumes that a switch knows its own queues alone, and these exactly.
 
 use super::fabric::Fabric;
-use super::links::Queue;
 use crate::config::{Balancing, Config};
 use crate::flow::PacketFlowId;
 use crate::packet::Packet;
@@ -67,7 +66,7 @@ impl Balancer {
     ) -> PacketLinkId {
         let sprays = self.sprays.get(node.index()).is_some_and(|&it| it);
         if sprays || self.balancing == Balancing::Adaptive {
-            return first_free(fabric, links, hashed, now);
+            return first_free(fabric, links, hashed, packet.priority(), now);
         }
         if self.balancing != Balancing::Flowlets {
             return hashed;
@@ -75,18 +74,28 @@ impl Balancer {
         let key = (node, packet.flow, packet.path, packet.kind.is_forward());
         let last = self.flowlets.get(&key);
         let last = last.filter(|it| now.since(it.time) < self.gap && links.contains(&it.link));
-        let link = last.map_or_else(|| first_free(fabric, links, hashed, now), |it| it.link);
+        let link = last.map_or_else(
+            || first_free(fabric, links, hashed, packet.priority(), now),
+            |it| it.link,
+        );
         self.flowlets.insert(key, Flowlet { link, time: now });
         link
     }
 }
 
-/// Whether a link is stopped, and how long one more packet would wait for it.
-pub(super) fn wait(fabric: &Fabric, link: PacketLinkId, now: Time) -> (bool, Duration) {
+/// Whether a link is stopped, and how long one more packet of a priority would wait for it.
+pub(super) fn wait(
+    fabric: &Fabric,
+    link: PacketLinkId,
+    priority: u8,
+    now: Time,
+) -> (bool, Duration) {
     let all = fabric.links();
-    let [data, control] = [Queue::Data, Queue::Control].map(|it| all.queued_bytes(link, it));
-    let queued = Bytes(u64::from(data) + u64::from(control));
-    (all.is_stopped(link), all.free_at(link).since(now) + all.rate(link).transmission(queued))
+    let queued = Bytes(all.bytes_ahead(link, priority));
+    (
+        all.is_stopped(link, priority),
+        all.free_at(link).since(now) + all.rate(link).transmission(queued),
+    )
 }
 
 /// The link that could first begin to send one more packet. Among equals the first from that of
@@ -95,10 +104,11 @@ fn first_free(
     fabric: &Fabric,
     links: &[PacketLinkId],
     hashed: PacketLinkId,
+    priority: u8,
     now: Time,
 ) -> PacketLinkId {
     let place = links.iter().position(|&link| link == hashed).unwrap_or(0);
     let (before, from) = links.split_at(place);
     let in_turn = from.iter().chain(before).copied();
-    in_turn.min_by_key(|&link| wait(fabric, link, now)).unwrap_or(hashed)
+    in_turn.min_by_key(|&link| wait(fabric, link, priority, now)).unwrap_or(hashed)
 }

@@ -22,9 +22,9 @@ pub(super) enum Timer {
     /// All switches know that they failed, or were repaired.
     Avoid(u32),
     Restore(u32),
-    /// PFC reaches the sending end of a link: it pauses, or resumes if it is paused. One kind, as
-    /// they take turns and must keep their order at one time.
-    Signal(PacketLinkId),
+    /// PFC reaches the sending end of a link: it pauses a priority, or resumes it if it is paused.
+    /// One kind, as they take turns and must keep their order at one time.
+    Signal(PacketLinkId, u8),
     /// A flow starts.
     Start(PacketFlowId),
     /// A timer that the transport set for a flow.

@@ -10,7 +10,7 @@ use super::fabric::Fabric;
 use super::failures::Failures;
 use super::flows::{Flows, RouteKey};
 use super::halves::Half;
-use super::links::{DARK, PAUSED};
+use super::links::DARK;
 use super::nics::Nics;
 use super::routing::Routing;
 use super::slab::NO_PACKET;
@@ -22,7 +22,7 @@ use crate::events::PacketEvent;
 use crate::failure::Failure;
 use crate::flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 use crate::hash::mix;
-use crate::packet::{Control, DETOUR, Packet, PacketId, PacketKind};
+use crate::packet::{Control, DETOUR, Packet, PacketId, PacketKind, priority_flags};
 use crate::topology::{NicId, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Rate, Time};
 
@@ -138,6 +138,13 @@ impl Core {
     }
 
     fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
+        let highest = self.config.highest_priority;
+        if spec.priority > highest {
+            return Err(PacketError::invalid(format!(
+                "a flow of priority {}; the network has priorities up to {highest}",
+                spec.priority
+            )));
+        }
         let nics = self.topology.nic_count() as u32;
         let (source, destination) = (spec.source, spec.destination);
         if source.0 >= nics || destination.0 >= nics {
@@ -218,11 +225,12 @@ impl Core {
         detours.at(&self.topology, &self.routing, node, over, key, packet)
     }
 
-    /// Whether a packet is to take a detour that is open to it; the links to read are settled.
-    pub(super) fn prefers(&self, detour: &Detour) -> bool {
+    /// Whether a packet of a priority is to take a detour that is open to it; the links to read are
+    /// settled.
+    pub(super) fn prefers(&self, detour: &Detour, priority: u8) -> bool {
         let now = self.clock.now();
         let cost = |path: &KnownPath| {
-            let waits = path.read.iter().map(|&link| wait(&self.fabric, link, now));
+            let waits = path.read.iter().map(|&link| wait(&self.fabric, link, priority, now));
             let sum = |(stopped, span): (bool, u128), (also, more): (bool, Duration)| {
                 (stopped || also, span + u128::from(more.0))
             };
@@ -336,6 +344,23 @@ impl Core {
         self.flows.key(flow).endpoints
     }
 
+    /// Priority of a flow.
+    #[inline]
+    pub fn priority(&self, flow: PacketFlowId) -> u8 {
+        self.flows.priority(flow)
+    }
+
+    /// Number of priorities that flows may have.
+    pub fn priorities(&self) -> u8 {
+        self.config.highest_priority + 1
+    }
+
+    /// The priorities of which a NIC may not send now, as bits: PFC has paused them.
+    #[inline]
+    pub fn paused_priorities(&self, nic: NicId) -> u8 {
+        self.fabric.links().paused_lanes(self.nics.uplink(nic))
+    }
+
     /// Whether a flow has an explicit route, which all of its packets take.
     #[inline]
     pub fn has_route(&self, flow: PacketFlowId) -> bool {
@@ -373,7 +398,7 @@ impl Core {
             path,
             ingress: 0,
             kind: PacketKind::Data,
-            flags: 0,
+            flags: priority_flags(self.priority(flow)),
         })
     }
 
@@ -398,7 +423,7 @@ impl Core {
             path,
             ingress: 0,
             kind,
-            flags,
+            flags: flags | priority_flags(self.priority(flow)),
         });
         self.fabric.echo_stamps(id);
         self.fabric.push_control(self.nics.uplink(nic), id);
@@ -498,7 +523,7 @@ impl Core {
 
     /// Whether a link is paused by PFC.
     pub fn is_paused(&self, link: PacketLinkId) -> bool {
-        self.fabric.has(link, PAUSED)
+        self.fabric.links().is_paused(link)
     }
 
     /// Links that may not send, and before which packets wait that came over a paused one.
@@ -674,8 +699,8 @@ impl Core {
     /// The packets in the queues of a link.
     pub(crate) fn packets_in_queues(&self, link: PacketLinkId) -> Vec<Packet> {
         let packets = self.fabric.packets();
-        let queues = self.fabric.links().queues(link).into_iter();
-        queues.flat_map(|queue| packets.chain(queue)).map(|id| packets[id]).collect()
+        let queues = self.fabric.links().queues(link);
+        queues.flat_map(|(queue, _)| packets.chain(queue)).map(|id| packets[id]).collect()
     }
 
     /// Number of packets in the network.

@@ -12,8 +12,8 @@ use std::sync::Arc;
 pub(super) enum Cargo {
     /// A packet, at the receiving end of a link.
     Packet(Packet),
-    /// PFC, at the sending end.
-    Signal,
+    /// PFC of a priority, at the sending end.
+    Signal(u8),
 }
 
 /// Something that reaches the other half at a time, by a link.

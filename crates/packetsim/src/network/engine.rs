@@ -261,9 +261,9 @@ impl<T: Transport> Simulation<T> {
                 self.kick(link);
             }
             Timer::Wake(nic) => self.wake(nic),
-            Timer::Signal(link) => {
+            Timer::Signal(link, priority) => {
                 self.settle(link);
-                if self.core.fabric.signal(link, self.core.clock.now()) {
+                if self.core.fabric.signal(link, priority, self.core.clock.now()) {
                     self.kick(link);
                 }
             }
@@ -419,7 +419,7 @@ impl<T: Transport> Simulation<T> {
             self.settle(link);
         }
         if detour.is_open {
-            if !self.core.prefers(&detour) {
+            if !self.core.prefers(&detour, arrived.packet.priority()) {
                 return None;
             }
             self.core.set_detour(arrived.id);
@@ -494,17 +494,18 @@ impl<T: Transport> Simulation<T> {
         self.settle(link);
         let core = &mut self.core;
         if core.fabric.enqueue(link, over, id, packet, &mut core.clock) {
-            self.pause(over);
+            self.pause(over, packet.priority());
         }
     }
 
-    /// Pauses a link if too much is buffered of what came over it, once all that left is counted.
+    /// Pauses packets of a priority over a link if too much is buffered of these, once all that
+    /// left is counted.
     #[cold]
-    fn pause(&mut self, over: PacketLinkId) {
+    fn pause(&mut self, over: PacketLinkId, priority: u8) {
         for index in 0..self.core.fabric.out_count(over) {
             self.settle_switch(self.core.fabric.out(over, index));
         }
         let core = &mut self.core;
-        core.fabric.pause(over, &mut core.clock);
+        core.fabric.pause(over, priority, &mut core.clock);
     }
 }

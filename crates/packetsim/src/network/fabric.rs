@@ -6,12 +6,13 @@
 //! the link, so no choice of the transmitter depended on anything later. The packet on the wire
 //! makes sure that the link is touched before the next one would have to arrive.
 
+mod pauses;
+
 use super::clock::{Clock, Timer};
 use super::crossing::{Cargo, Crossing, Message};
 use super::event_log::EventLog;
 use super::links::{
-    Arrived, Arriving, CROSSES, DARK, FAILED, FROM_HOST, Flag, Links, PAUSED, Queue, TO_HOST, Turn,
-    WATCHED, Waiting,
+    Arrived, Arriving, CROSSES, DARK, FAILED, FROM_HOST, Flag, Links, Queue, Turn, Waiting,
 };
 use super::pfc::Pfc;
 use super::queueing::{Chance, Queueing};
@@ -23,7 +24,7 @@ use crate::error::PacketError;
 use crate::events::{EventKind, EventLogging, PacketEvent};
 use crate::packet::{MARKED, Packet, PacketId, PacketKind};
 use crate::topology::{PacketLinkId, Topology};
-use lightloom_model::{Duration, Time};
+use lightloom_model::Time;
 
 /// What a transmitter that is free does next.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +62,7 @@ impl Fabric {
             links: Links::new(topology, config)?,
             packets: PacketSlab::new(),
             queueing: Queueing::new(config),
-            pfc: config.pfc.map(|pfc| Pfc::new(topology, pfc)),
+            pfc: config.pfc.map(|pfc| Pfc::new(topology, pfc, config.highest_priority)),
             telemetry: config.telemetry.then(Box::default),
             failed_at: Vec::new(),
             is_observed: config.links_fail,
@@ -115,13 +116,14 @@ impl Fabric {
         self.free(id);
     }
 
-    /// A switch that begins to send data writes what it knows of the link.
+    /// A switch that begins to send data writes what it knows of the link: of the packet's priority
+    /// and higher ones, as lower ones give way.
     #[cold]
     fn stamp(&mut self, link: PacketLinkId, id: PacketId, begin: Time) {
         let Some(telemetry) = &mut self.telemetry else { return };
         if !self.links.has(link, FROM_HOST) {
-            let (rate, sent_bytes) = (self.links.rate(link), self.links.sent_bytes(link));
-            let queued_bytes = self.links.queued_bytes(link, Queue::Data);
+            let rate = self.links.rate(link);
+            let (queued_bytes, sent_bytes) = self.links.load(link, self.packets[id].priority());
             telemetry.stamp(id, Stamp { time: begin, sent_bytes, rate, queued_bytes });
         }
     }
@@ -173,6 +175,7 @@ impl Fabric {
             self.control_hops += 1;
         }
         let sent = self.links.transmit(link, id, packet.size, begin, &mut self.packets);
+        self.links.count_sent(link, packet);
         if sent.is_first {
             clock.schedule_arrival(link, sent.arrival);
         } else if sent.crosses {
@@ -240,9 +243,9 @@ impl Fabric {
         clock: &mut Clock,
     ) -> bool {
         let now = clock.now();
-        if self.links.catch_up_to_send(link, now) {
-            // An idle transmitter: nothing waits.
-            let is_crowded = self.is_buffered(over) && self.pass(link, over, packet.size, clock);
+        if self.links.catch_up_to_send(link, packet.priority(), now) {
+            // An idle transmitter: nothing waits that it may send.
+            let is_crowded = self.is_buffered(over) && self.pass(link, over, packet, clock);
             self.transmit(link, id, packet, now, clock);
             return is_crowded;
         }
@@ -262,13 +265,13 @@ impl Fabric {
             return false;
         }
         if packet.kind == PacketKind::Data {
-            if !self.admit(link, id, size, now) {
+            if !self.admit(link, id, packet, now) {
                 return false;
             }
             self.links.push_data(link, id, size, &mut self.packets);
             return true;
         }
-        let queued = self.links.queued_bytes(link, Queue::Control);
+        let queued = self.links.queued_bytes(link, Queue::Control, packet.priority());
         if !self.queueing.admits_control(queued, size) {
             self.links.count(link).control_drops += 1;
             self.drop_packet(link, id, now);
@@ -280,8 +283,9 @@ impl Fabric {
 
     /// Whether a data packet may join the queue of a link; marks it, or trims or drops one.
     #[inline]
-    fn admit(&mut self, link: PacketLinkId, id: PacketId, size: u32, now: Time) -> bool {
-        let queued = self.links.queued_bytes(link, Queue::Data);
+    fn admit(&mut self, link: PacketLinkId, id: PacketId, packet: &Packet, now: Time) -> bool {
+        let (size, priority) = (u32::from(packet.size), packet.priority());
+        let queued = self.links.queued_bytes(link, Queue::Data, priority);
         if self.queueing.may_mark_arrival(queued) {
             self.mark(link, id, queued, now);
         }
@@ -316,19 +320,20 @@ impl Fabric {
     /// Trims a packet that finds a full queue, or the last one there.
     fn trim(&mut self, link: PacketLinkId, id: PacketId, now: Time) {
         self.links.count(link).trims += 1;
-        let last = self.links.last_data(link);
+        let priority = self.packets[id].priority();
+        let last = self.links.last_data(link, priority);
         let packet = &self.packets[id];
         if last != NO_PACKET
             && self.queueing.trims_last(&Chance { link, packet, time: now })
             && self.packets[last].kind == PacketKind::Data
         {
-            let (old, new) = (self.packets[last].size, self.packets[id].size);
+            let sizes = [last, id].map(|it| self.packets[it].size);
             self.packets.swap_contents(last, id);
-            self.links.resize_queued(link, old, new);
+            self.links.resize_queued(link, priority, sizes);
         }
         self.record(now, EventKind::Trimmed, link, id);
         let header = self.queueing.header();
-        let queued = self.links.queued_bytes(link, Queue::Control);
+        let queued = self.links.queued_bytes(link, Queue::Control, priority);
         if !self.queueing.admits_header(queued) {
             self.links.count(link).drops += 1;
             return self.drop_packet(link, id, now);
@@ -420,145 +425,6 @@ impl Fabric {
     }
 }
 
-/// PFC.
-impl Fabric {
-    /// Whether what arrives over a link is buffered by a switch.
-    #[inline]
-    fn is_buffered(&self, over: PacketLinkId) -> bool {
-        self.pfc.is_some() && !self.links.has(over, TO_HOST)
-    }
-
-    /// See [`Pfc::buffer`].
-    #[inline]
-    fn buffer(&mut self, over: PacketLinkId, id: PacketId) -> bool {
-        let Some(pfc) = &mut self.pfc else { return false };
-        pfc.buffer(over, &mut self.packets[id])
-    }
-
-    /// See [`Pfc::pass`].
-    #[inline(always)]
-    fn pass(
-        &mut self,
-        link: PacketLinkId,
-        over: PacketLinkId,
-        size: u16,
-        clock: &mut Clock,
-    ) -> bool {
-        self.release(link, clock);
-        let Some(pfc) = &mut self.pfc else { return false };
-        pfc.pass(link, over, size)
-    }
-
-    /// What a link was sending has left the switch.
-    #[inline(always)]
-    fn release(&mut self, link: PacketLinkId, clock: &mut Clock) {
-        if let Some(pfc) = &mut self.pfc
-            && let Some(over) = pfc.release(link)
-        {
-            // A link that fails while it sends releases that at once.
-            let time = self.links.free_at(link).min(clock.now());
-            self.resume(over, time, clock);
-        }
-    }
-
-    /// Tells the sending end of a link to resume.
-    fn resume(&mut self, over: PacketLinkId, time: Time, clock: &mut Clock) {
-        self.signal_over(over, time + self.links.delay(over), clock);
-        let Some(pfc) = &mut self.pfc else { return };
-        for &out in pfc.resume(self.links.to(over)) {
-            self.links.clear(out, WATCHED);
-        }
-    }
-
-    /// Schedules the event of a watched link, if it matters when its transmission ends.
-    #[inline]
-    pub(super) fn watch(&mut self, link: PacketLinkId, clock: &mut Clock) {
-        if self.links.has(link, WATCHED) && !self.links.is_free(link, clock.now()) {
-            self.watch_departure(link, clock);
-        }
-    }
-
-    fn watch_departure(&mut self, link: PacketLinkId, clock: &mut Clock) {
-        let is_last = self.links.is_empty(link);
-        if let Some(pfc) = &mut self.pfc
-            && pfc.needs_departure(link, is_last)
-        {
-            clock.schedule_departure(link, self.links.free_at(link));
-        }
-    }
-
-    /// The event of a watched link is no longer pending.
-    pub(super) fn clear_departure(&mut self, link: PacketLinkId) {
-        if let Some(pfc) = &mut self.pfc {
-            pfc.clear_departure(link);
-        }
-    }
-
-    /// Number of links out of the node to which a link leads; 0 without PFC.
-    pub(super) fn out_count(&self, over: PacketLinkId) -> usize {
-        self.pfc.as_ref().map_or(0, |pfc| pfc.out(self.links.to(over)).len())
-    }
-
-    /// One of the links that [`Self::out_count`] counts.
-    pub(super) fn out(&self, over: PacketLinkId, index: usize) -> PacketLinkId {
-        self.pfc.as_ref().expect("links are counted with PFC").out(self.links.to(over))[index]
-    }
-
-    /// Tells the sending end of a link to pause, if too much is buffered now that all links out of
-    /// the switch are settled.
-    pub(super) fn pause(&mut self, over: PacketLinkId, clock: &mut Clock) {
-        let node = self.links.to(over);
-        let Some(pfc) = &mut self.pfc else { return };
-        if !pfc.pause(over, node) {
-            return;
-        }
-        self.signal_over(over, clock.now() + self.links.delay(over), clock);
-        for index in 0..self.out_count(over) {
-            let out = self.out(over, index);
-            self.links.set(out, WATCHED);
-            self.watch(out, clock);
-        }
-    }
-
-    /// PFC reaches the sending end of a link, which pauses or resumes; returns whether it may send
-    /// again.
-    pub(super) fn signal(&mut self, link: PacketLinkId, now: Time) -> bool {
-        if self.links.has(link, PAUSED) {
-            let span = self.current_pause(link, now);
-            self.links.count(link).paused += span;
-            self.links.clear(link, PAUSED);
-            return true;
-        }
-        if let Some(pfc) = &mut self.pfc {
-            pfc.begin_pause(link, now);
-            self.links.count(link).pauses += 1;
-        }
-        self.links.set(link, PAUSED);
-        false
-    }
-
-    /// For how long a link has been paused.
-    fn current_pause(&self, link: PacketLinkId, now: Time) -> Duration {
-        match &self.pfc {
-            Some(pfc) if self.links.has(link, PAUSED) => pfc.paused_for(link, now),
-            _ => Duration::ZERO,
-        }
-    }
-
-    /// The links out of a switch that may not send and before which packets wait that came over a
-    /// link.
-    pub(super) fn stopped_behind(&self, over: PacketLinkId) -> Vec<PacketLinkId> {
-        let Some(pfc) = &self.pfc else { return Vec::new() };
-        let came_over = |id| pfc.came_over(&self.packets[id], over);
-        let holds = |link: &PacketLinkId| {
-            let queues = self.links.queues(*link);
-            self.links.is_stopped(*link)
-                && queues.into_iter().any(|queue| self.packets.chain(queue).any(came_over))
-        };
-        pfc.out(self.links.to(over)).iter().copied().filter(holds).collect()
-    }
-}
-
 /// The other half of the network.
 impl Fabric {
     /// Becomes one half of a network.
@@ -579,13 +445,14 @@ impl Fabric {
         }
     }
 
-    /// Tells the sending end of a link to pause or to resume.
-    fn signal_over(&mut self, over: PacketLinkId, time: Time, clock: &mut Clock) {
+    /// Tells the sending end of a link to pause packets of a priority, or to resume.
+    fn signal_over(&mut self, over: PacketLinkId, priority: u8, time: Time, clock: &mut Clock) {
         match &mut self.crossing {
             Some(crossing) if crossing.is_outside(over) => {
-                crossing.send(Message { time, link: over, cargo: Cargo::Signal }, None);
+                let cargo = Cargo::Signal(priority);
+                crossing.send(Message { time, link: over, cargo }, None);
             }
-            _ => clock.set_timer(time, Timer::Signal(over)),
+            _ => clock.set_timer(time, Timer::Signal(over, priority)),
         }
     }
 
@@ -601,7 +468,7 @@ impl Fabric {
                     clock.schedule_arrival(link, time);
                 }
             }
-            Cargo::Signal => clock.set_timer(time, Timer::Signal(link)),
+            Cargo::Signal(priority) => clock.set_timer(time, Timer::Signal(link, priority)),
         });
     }
 
@@ -622,7 +489,7 @@ impl Fabric {
 
     /// When a settled link begins its next transmission, if anything waits that it may send.
     pub(super) fn next_begin(&self, link: PacketLinkId) -> Option<Time> {
-        let waits = !self.links.is_empty(link) && !self.links.is_stopped(link);
+        let waits = self.links.queues(link).any(|(queue, stops)| !queue.is_empty() && !stops);
         waits.then(|| self.links.free_at(link))
     }
 }
@@ -759,13 +626,9 @@ impl Fabric {
 
     /// Bytes that wait for a link, without the packet that it is sending.
     pub(super) fn waiting_bytes(&self, link: PacketLinkId, now: Time) -> u64 {
-        let queued = |queue| u64::from(self.links.queued_bytes(link, queue));
-        let mut waiting = queued(Queue::Data) + queued(Queue::Control);
-        if self.links.is_stopped(link) {
-            return waiting;
-        }
+        let mut waiting = self.links.all_queued_bytes(link);
         let mut free_at = self.links.free_at(link);
-        for queue in self.links.queues(link) {
+        for (queue, _) in self.links.queues(link).filter(|&(_, stops)| !stops) {
             for id in self.packets.chain(queue) {
                 if free_at > now {
                     break;

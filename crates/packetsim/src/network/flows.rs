@@ -44,6 +44,8 @@ struct Span {
 #[derive(Debug, Clone)]
 pub(super) struct Flows {
     keys: Vec<RouteKey>,
+    /// As far as the last flow of a priority above the lowest.
+    priorities: Vec<u8>,
     state: Vec<FlowProgress>,
     routes: Vec<Span>,
     route_links: Vec<PacketLinkId>,
@@ -63,6 +65,7 @@ impl Default for Flows {
     fn default() -> Self {
         Self {
             keys: Vec::new(),
+            priorities: Vec::new(),
             state: Vec::new(),
             routes: Vec::new(),
             route_links: Vec::new(),
@@ -85,6 +88,10 @@ impl Flows {
         });
         let endpoints = Endpoints::new(spec.source, spec.destination);
         self.keys.push(RouteKey { endpoints, hash, route });
+        if spec.priority > 0 {
+            self.priorities.resize(self.keys.len(), 0);
+            self.priorities[self.keys.len() - 1] = spec.priority;
+        }
         self.open += 1;
         self.state.push(FlowProgress {
             size: spec.size,
@@ -118,6 +125,12 @@ impl Flows {
     #[inline]
     pub(super) fn key(&self, flow: PacketFlowId) -> RouteKey {
         self.keys[flow.index()]
+    }
+
+    /// The priority of a flow.
+    #[inline]
+    pub(super) fn priority(&self, flow: PacketFlowId) -> u8 {
+        self.priorities.get(flow.index()).copied().unwrap_or(0)
     }
 
     /// Prefetches the progress of a flow.
@@ -248,6 +261,7 @@ mod tests {
             destination: NicId(9),
             size: Bytes(bytes),
             start: Time(77),
+            priority: 0,
             route: route.map(|links| links.iter().copied().map(PacketLinkId).collect()),
         }
     }

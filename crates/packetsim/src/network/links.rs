@@ -3,6 +3,9 @@
 //! A transmitter has no events: what it has sent by a given time is worked out when the link is
 //! touched, see [`super::fabric`].
 
+mod lanes;
+mod priorities;
+
 use super::slab::{Chain, PacketSlab};
 use crate::config::Config;
 use crate::counters::LinkCounters;
@@ -10,6 +13,8 @@ use crate::error::PacketError;
 use crate::memory::{prefetch, with_large_pages};
 use crate::packet::{Packet, PacketId};
 use crate::topology::{NodeId, PacketLinkId, Topology};
+use lanes::Lanes;
+pub(super) use lanes::Queue;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 
 /// No link.
@@ -33,6 +38,8 @@ pub(super) const FAILED: Flag = Flag(32);
 pub(super) const WATCHED: Flag = Flag(16);
 /// The receiving end is in the other half of the network.
 pub(super) const CROSSES: Flag = Flag(64);
+/// Packets wait in its [`Lanes`], or PFC has paused some of its priorities.
+const LANED: Flag = Flag(128);
 
 /// 64 bytes, for there are many, and each hop uses one or two.
 #[derive(Debug, Clone, Copy)]
@@ -59,10 +66,10 @@ impl Link {
     /// Whether the transmitter may have something to send.
     #[inline]
     fn may_send(&self) -> bool {
-        !self.is_empty() || self.has(FROM_HOST)
+        !self.is_empty() || self.flags & (FROM_HOST.0 | LANED.0) != 0
     }
 
-    /// Whether its queues are empty.
+    /// Whether its queues are empty, but for its lanes.
     #[inline]
     fn is_empty(&self) -> bool {
         self.data.is_empty() && self.control.is_empty()
@@ -76,6 +83,12 @@ impl Link {
     #[inline]
     fn is_stopped(&self) -> bool {
         self.flags & (PAUSED.0 | DARK.0 | FAILED.0) != 0
+    }
+
+    /// Whether it is stopped, or its lanes have a say.
+    #[inline]
+    fn needs_care(&self) -> bool {
+        self.flags & (PAUSED.0 | DARK.0 | FAILED.0 | LANED.0) != 0
     }
 }
 
@@ -116,14 +129,6 @@ impl Class {
     }
 }
 
-/// Which queue of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Queue {
-    Data,
-    /// Served first.
-    Control,
-}
-
 /// What a transmitter that is free sends next.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Turn {
@@ -142,7 +147,7 @@ pub(super) struct Waiting {
     pub(super) packet: Packet,
     /// When the transmitter is free.
     pub(super) begin: Time,
-    /// Bytes in the data queue, this packet included; 0 if it is from the control queue.
+    /// Bytes in its data queue, this packet included; 0 if it is from a control queue.
     pub(super) queued: u32,
     /// Whether it waited in a NIC.
     pub(super) is_from_host: bool,
@@ -193,6 +198,7 @@ pub(super) struct Arrived {
 pub(super) struct Links {
     all: Vec<Link>,
     classes: Vec<Class>,
+    lanes: Lanes,
     counters: Vec<LinkCounters>,
 }
 
@@ -228,7 +234,9 @@ impl Links {
                     | end(topology.is_host(spec.from), FROM_HOST),
             });
         }
-        Ok(Self { counters: vec![LinkCounters::default(); links.len()], all: links, classes })
+        let lanes = Lanes::new(links.len(), config.highest_priority);
+        let counters = vec![LinkCounters::default(); links.len()];
+        Ok(Self { all: links, classes, lanes, counters })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -283,10 +291,11 @@ impl Links {
         self.all[link.index()].flags &= !flag.0;
     }
 
-    /// Whether it may not send.
+    /// Whether it may not send packets of a priority.
     #[inline]
-    pub(super) fn is_stopped(&self, link: PacketLinkId) -> bool {
-        self.all[link.index()].is_stopped()
+    pub(super) fn is_stopped(&self, link: PacketLinkId, priority: u8) -> bool {
+        let it = &self.all[link.index()];
+        it.is_stopped() || it.has(LANED) && self.lanes.is_paused(link, priority)
     }
 
     /// When the transmitter is free, as far as the link is settled.
@@ -320,24 +329,25 @@ impl Links {
         is_free
     }
 
-    /// As [`Self::catch_up`], unless the link is stopped.
+    /// As [`Self::catch_up`], unless the link is stopped for packets of a priority.
     #[inline]
-    pub(super) fn catch_up_to_send(&mut self, link: PacketLinkId, now: Time) -> bool {
-        let link = &mut self.all[link.index()];
-        let is_ready = link.free_at <= now && !link.is_stopped();
-        if is_ready {
-            link.free_at = now;
+    pub(super) fn catch_up_to_send(&mut self, link: PacketLinkId, priority: u8, now: Time) -> bool {
+        let it = &mut self.all[link.index()];
+        if it.free_at > now || it.needs_care() && self.is_stopped(link, priority) {
+            return false;
         }
-        is_ready
+        self.all[link.index()].free_at = now;
+        true
     }
 
     /// The turn of a transmitter that is free; a packet is removed from its queue.
     #[inline(always)]
     pub(super) fn take_turn(&mut self, link: PacketLinkId, packets: &mut PacketSlab) -> Turn {
-        let link = &mut self.all[link.index()];
+        let number = link;
+        let link = &mut self.all[number.index()];
         let begin = link.free_at;
-        if link.is_stopped() {
-            return Turn::Idle;
+        if link.needs_care() {
+            return self.take_turn_of_lanes(number, packets);
         }
         let is_from_host = link.has(FROM_HOST);
         if !link.control.is_empty() {
@@ -410,17 +420,11 @@ impl Links {
         link: PacketLinkId,
         packets: &mut PacketSlab,
     ) -> Option<(PacketId, Packet)> {
-        let link = &mut self.all[link.index()];
-        let (chain, bytes) = if link.control.is_empty() {
-            (&mut link.data, &mut link.data_bytes)
-        } else {
-            (&mut link.control, &mut link.control_bytes)
-        };
-        if chain.is_empty() {
-            return None;
-        }
-        let (id, packet) = packets.pop(chain);
-        *bytes -= u32::from(packet.size);
+        let (queue, priority) = self.order().find(|&(queue, priority)| {
+            let (chain, _) = self.queue(link, queue, priority);
+            !chain.is_empty()
+        })?;
+        let (id, packet, _) = self.pop(link, queue, priority, packets);
         Some((id, packet))
     }
 
@@ -433,6 +437,10 @@ impl Links {
         id: PacketId,
         packets: &mut PacketSlab,
     ) {
+        if packets[id].priority() > 0 {
+            self.set(link, LANED);
+            return self.lanes.push(link, queue, id, packets);
+        }
         let size = u32::from(packets[id].size);
         let link = &mut self.all[link.index()];
         let (chain, bytes) = match queue {
@@ -443,7 +451,7 @@ impl Links {
         packets.push(chain, id);
     }
 
-    /// Appends a data packet of a size to the data queue.
+    /// Appends a data packet of a size to its data queue.
     #[inline]
     pub(super) fn push_data(
         &mut self,
@@ -452,35 +460,37 @@ impl Links {
         size: u32,
         packets: &mut PacketSlab,
     ) {
+        if self.lanes.highest() > 0 {
+            self.push(link, Queue::Data, id, packets);
+            let it = &mut self.all[link.index()];
+            it.peak_bytes = it.peak_bytes.max(it.data_bytes + self.lanes.data_bytes(link, 1));
+            return;
+        }
         let link = &mut self.all[link.index()];
         link.data_bytes += size;
         link.peak_bytes = link.peak_bytes.max(link.data_bytes);
         packets.push(&mut link.data, id);
     }
 
-    /// Bytes in a queue.
+    /// Bytes in a queue of a priority.
     #[inline]
-    pub(super) fn queued_bytes(&self, link: PacketLinkId, queue: Queue) -> u32 {
-        let link = &self.all[link.index()];
-        match queue {
-            Queue::Data => link.data_bytes,
-            Queue::Control => link.control_bytes,
-        }
+    pub(super) fn queued_bytes(&self, link: PacketLinkId, queue: Queue, priority: u8) -> u32 {
+        self.queue(link, queue, priority).1
     }
 
     /// Whether nothing is queued.
     #[inline]
     pub(super) fn is_empty(&self, link: PacketLinkId) -> bool {
-        self.all[link.index()].is_empty()
+        let it = &self.all[link.index()];
+        it.is_empty() && (!it.has(LANED) || self.lanes.are_empty(link))
     }
 
-    /// The last packet in the data queue, or [`NO_PACKET`].
-    pub(super) fn last_data(&self, link: PacketLinkId) -> PacketId {
-        self.all[link.index()].data.tail()
-    }
-
-    /// A packet in the data queue has been replaced by one of another size.
-    pub(super) fn resize_queued(&mut self, link: PacketLinkId, old: u16, new: u16) {
+    /// A packet in the data queue of a priority has been replaced by one of another size.
+    pub(super) fn resize_queued(&mut self, link: PacketLinkId, priority: u8, sizes: [u16; 2]) {
+        if priority > 0 {
+            return self.lanes.resize_queued(link, priority, sizes);
+        }
+        let [old, new] = sizes;
         let link = &mut self.all[link.index()];
         link.data_bytes = link.data_bytes - u32::from(old) + u32::from(new);
     }
@@ -496,12 +506,6 @@ impl Links {
     /// The packets on the wire in order.
     pub(super) fn wire(&self, link: PacketLinkId) -> Chain {
         self.all[link.index()].wire
-    }
-
-    /// The queues in the order of service.
-    pub(super) fn queues(&self, link: PacketLinkId) -> [Chain; 2] {
-        let link = &self.all[link.index()];
-        [link.control, link.data]
     }
 
     /// Bytes of the packets that it has sent or is sending.
@@ -635,7 +639,7 @@ mod tests {
             let id = packet(&mut slab, sequence, 100 + sequence as u16);
             links.push(DOWN, queue, id, &mut slab);
         }
-        let queued = [Queue::Data, Queue::Control].map(|queue| links.queued_bytes(DOWN, queue));
+        let queued = [Queue::Data, Queue::Control].map(|it| links.queued_bytes(DOWN, it, 0));
         assert_eq!(queued, [202, 204]);
         let mut order = Vec::new();
         while let Turn::Packet(waiting) = links.take_turn(DOWN, &mut slab) {
@@ -665,11 +669,13 @@ mod tests {
             links.set(DOWN, flag);
         }
         links.clear(DOWN, PAUSED);
-        assert!(links.is_stopped(DOWN) && matches!(links.take_turn(DOWN, &mut slab), Turn::Idle));
-        assert!(!links.catch_up_to_send(DOWN, Time(9)));
+        assert!(
+            links.is_stopped(DOWN, 0) && matches!(links.take_turn(DOWN, &mut slab), Turn::Idle)
+        );
+        assert!(!links.catch_up_to_send(DOWN, 0, Time(9)));
         links.set(DOWN, WATCHED);
         links.clear(DOWN, DARK);
-        assert!(!links.is_stopped(DOWN), "watching stops nothing");
+        assert!(!links.is_stopped(DOWN, 0), "watching stops nothing");
         assert!(matches!(links.take_turn(DOWN, &mut slab), Turn::Packet(_)));
     }
 
@@ -732,8 +738,8 @@ mod tests {
         let id = packet(&mut slab, 3, 9_000);
         links.push(DOWN, Queue::Control, id, &mut slab);
         assert_eq!(links.peak_bytes(DOWN), 4260);
-        assert_eq!(links.queued_bytes(DOWN, Queue::Data), 1_000);
-        links.resize_queued(DOWN, 900, 1_500);
-        assert_eq!(links.queued_bytes(DOWN, Queue::Data), 1_600);
+        assert_eq!(links.queued_bytes(DOWN, Queue::Data, 0), 1_000);
+        links.resize_queued(DOWN, 0, [900, 1_500]);
+        assert_eq!(links.queued_bytes(DOWN, Queue::Data, 0), 1_600);
     }
 }

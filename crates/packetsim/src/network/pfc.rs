@@ -1,4 +1,5 @@
-//! Priority flow control: per link into a switch, the bytes buffered of what came over it.
+//! Priority flow control: per link into a switch and priority, the bytes buffered of what came over
+//! it.
 //!
 //! A packet counts from its arrival until it has left the switch. Beyond `pause_bytes` the sending
 //! end of the link is told to pause, below `resume_bytes` to resume; either takes the link's delay.
@@ -13,8 +14,8 @@ use crate::packet::Packet;
 use crate::topology::{LinkSpec, NodeId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Time};
 
-/// One link as PFC sees it: at its receiving end what is buffered of it, at its sending end what it
-/// is sending.
+/// One link as PFC sees it: at its receiving end what is buffered of it, of a priority, at its
+/// sending end (in the port of the lowest priority) what it is sending.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Port {
@@ -23,6 +24,8 @@ struct Port {
     /// The packet that it is sending: over which link that came, and its size; 0 if none.
     serving_over: PacketLinkId,
     serving_size: u16,
+    /// And its priority.
+    serving_priority: u8,
     /// Where in `into` the links begin that lead to the node that it leaves.
     first_into: u32,
     /// Its index among the links into its node.
@@ -37,6 +40,8 @@ struct Port {
 #[derive(Debug, Clone)]
 pub(super) struct Pfc {
     thresholds: Thresholds,
+    /// How many ports each link has, one for each priority.
+    priorities: u8,
     ports: Vec<Port>,
     /// Links into each node, node by node.
     into: Vec<PacketLinkId>,
@@ -44,12 +49,13 @@ pub(super) struct Pfc {
     out: Vec<Vec<PacketLinkId>>,
     /// Number of paused links into each node.
     paused_count: Vec<u32>,
-    /// When each link was last paused.
+    /// When each priority of a link was last paused.
     paused_since: Vec<Time>,
 }
 
 impl Pfc {
-    pub(super) fn new(topology: &Topology, thresholds: Thresholds) -> Self {
+    pub(super) fn new(topology: &Topology, thresholds: Thresholds, highest: u8) -> Self {
+        let priorities = highest + 1;
         let nodes = topology.node_count();
         let (mut into, mut out) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
         for (index, spec) in topology.links().iter().enumerate() {
@@ -70,26 +76,41 @@ impl Pfc {
                 buffered: 0,
                 serving_over: PacketLinkId(0),
                 serving_size: 0,
+                serving_priority: 0,
                 first_into: starts[spec.from.index()],
                 index: index.expect("a link leads to its node") as u16,
                 is_pausing: false,
                 is_pending: false,
             }
         };
+        let each = usize::from(priorities);
+        let of_link = |link| std::iter::repeat_n(port(link), each);
         Self {
             thresholds,
-            ports: topology.links().iter().enumerate().map(port).collect(),
+            priorities,
+            ports: topology.links().iter().enumerate().flat_map(of_link).collect(),
             into: into.into_iter().flatten().collect(),
             out,
             paused_count: vec![0; nodes],
-            paused_since: vec![Time::ZERO; topology.links().len()],
+            paused_since: vec![Time::ZERO; topology.links().len() * each],
         }
+    }
+
+    /// How many priorities there are.
+    pub(super) fn priorities(&self) -> u8 {
+        self.priorities
+    }
+
+    /// Where the port of a link is, of the lowest priority or of another.
+    #[inline]
+    fn place(&self, link: PacketLinkId, priority: u8) -> usize {
+        link.index() * usize::from(self.priorities) + usize::from(priority)
     }
 
     /// Prefetches the state of a link.
     #[inline]
     pub(super) fn prefetch(&self, link: PacketLinkId) {
-        prefetch(&self.ports, link.index());
+        prefetch(&self.ports, self.place(link, 0));
     }
 
     /// The links out of a switch.
@@ -100,50 +121,61 @@ impl Pfc {
     /// A packet that came over a link waits in the switch; returns whether that is too much.
     #[inline]
     pub(super) fn buffer(&mut self, over: PacketLinkId, packet: &mut Packet) -> bool {
-        packet.ingress = self.ports[over.index()].index;
-        self.add(over, packet.size)
+        packet.ingress = self.ports[self.place(over, 0)].index;
+        self.add(over, packet)
     }
 
     /// A packet that came over a link leaves the switch at once over an idle one; returns whether
     /// too much is buffered.
     #[inline(always)]
-    pub(super) fn pass(&mut self, link: PacketLinkId, over: PacketLinkId, size: u16) -> bool {
-        let port = &mut self.ports[link.index()];
-        (port.serving_over, port.serving_size) = (over, size);
-        self.add(over, size)
+    pub(super) fn pass(&mut self, link: PacketLinkId, over: PacketLinkId, packet: &Packet) -> bool {
+        self.begin(link, over, packet);
+        self.add(over, packet)
+    }
+
+    /// A link begins to send a packet that came over another.
+    #[inline(always)]
+    fn begin(&mut self, link: PacketLinkId, over: PacketLinkId, packet: &Packet) {
+        let place = self.place(link, 0);
+        let port = &mut self.ports[place];
+        (port.serving_over, port.serving_size) = (over, packet.size);
+        port.serving_priority = packet.priority();
     }
 
     /// Counts what came over a link; returns whether that is too much.
     #[inline]
-    fn add(&mut self, over: PacketLinkId, size: u16) -> bool {
-        let port = &mut self.ports[over.index()];
-        port.buffered += u32::from(size);
+    fn add(&mut self, over: PacketLinkId, packet: &Packet) -> bool {
+        let place = self.place(over, packet.priority());
+        let port = &mut self.ports[place];
+        port.buffered += u32::from(packet.size);
         port.buffered > self.thresholds.pause_bytes && !port.is_pausing
     }
 
     /// A link out of a switch begins to send a packet that waited there.
     #[inline]
     pub(super) fn serve(&mut self, link: PacketLinkId, packet: &Packet) {
-        let port = &mut self.ports[link.index()];
-        port.serving_over = self.into[(port.first_into + u32::from(packet.ingress)) as usize];
-        port.serving_size = packet.size;
+        let first_into = self.ports[self.place(link, 0)].first_into;
+        let over = self.into[(first_into + u32::from(packet.ingress)) as usize];
+        self.begin(link, over, packet);
     }
 
     /// What a link was sending has left the switch; returns the link whose sending end is to be
-    /// told to resume.
+    /// told to resume, and which priority.
     #[inline(always)]
-    pub(super) fn release(&mut self, link: PacketLinkId) -> Option<PacketLinkId> {
-        let port = &mut self.ports[link.index()];
+    pub(super) fn release(&mut self, link: PacketLinkId) -> Option<(PacketLinkId, u8)> {
+        let place = self.place(link, 0);
+        let port = &mut self.ports[place];
         let size = u32::from(std::mem::take(&mut port.serving_size));
         if size == 0 {
             return None;
         }
-        let over = port.serving_over;
-        let port = &mut self.ports[over.index()];
+        let (over, priority) = (port.serving_over, port.serving_priority);
+        let place = self.place(over, priority);
+        let port = &mut self.ports[place];
         port.buffered -= size;
         if port.is_pausing && port.buffered < self.thresholds.resume_bytes {
             port.is_pausing = false;
-            return Some(over);
+            return Some((over, priority));
         }
         None
     }
@@ -155,10 +187,11 @@ impl Pfc {
         if *count == 0 { &self.out[node.index()] } else { &[] }
     }
 
-    /// Pauses a link into a switch whose links out are settled, if too much is buffered still;
-    /// returns whether it does. All links out are watched then.
-    pub(super) fn pause(&mut self, over: PacketLinkId, node: NodeId) -> bool {
-        let port = &mut self.ports[over.index()];
+    /// Pauses a priority of a link into a switch whose links out are settled, if too much is
+    /// buffered still; returns whether it does. All links out are watched then.
+    pub(super) fn pause(&mut self, over: PacketLinkId, priority: u8, node: NodeId) -> bool {
+        let place = self.place(over, priority);
+        let port = &mut self.ports[place];
         if port.buffered <= self.thresholds.pause_bytes {
             return false;
         }
@@ -170,33 +203,36 @@ impl Pfc {
     /// Whether a watched link that is sending needs an event at the end of the transmission: what
     /// it sends came over a paused link, or what follows may have. If so, that is pending now.
     pub(super) fn needs_departure(&mut self, link: PacketLinkId, is_last: bool) -> bool {
-        let port = self.ports[link.index()];
-        let over = &self.ports[port.serving_over.index()];
+        let place = self.place(link, 0);
+        let port = self.ports[place];
+        let over = &self.ports[self.place(port.serving_over, port.serving_priority)];
         let is_needed = !port.is_pending && (!is_last || over.is_pausing);
         if is_needed {
-            self.ports[link.index()].is_pending = true;
+            self.ports[place].is_pending = true;
         }
         is_needed
     }
 
     /// The event of a watched link is no longer pending.
     pub(super) fn clear_departure(&mut self, link: PacketLinkId) {
-        self.ports[link.index()].is_pending = false;
+        let place = self.place(link, 0);
+        self.ports[place].is_pending = false;
     }
 
     /// The pause reaches the sending end of a link.
-    pub(super) fn begin_pause(&mut self, link: PacketLinkId, now: Time) {
-        self.paused_since[link.index()] = now;
+    pub(super) fn begin_pause(&mut self, link: PacketLinkId, priority: u8, now: Time) {
+        let place = self.place(link, priority);
+        self.paused_since[place] = now;
     }
 
-    /// For how long a paused link has been paused.
-    pub(super) fn paused_for(&self, link: PacketLinkId, now: Time) -> Duration {
-        now.since(self.paused_since[link.index()])
+    /// For how long a paused priority of a link has been paused.
+    pub(super) fn paused_for(&self, link: PacketLinkId, priority: u8, now: Time) -> Duration {
+        now.since(self.paused_since[self.place(link, priority)])
     }
 
     /// Whether a packet that waits in a switch came over a link.
     pub(super) fn came_over(&self, packet: &Packet, over: PacketLinkId) -> bool {
-        packet.ingress == self.ports[over.index()].index
+        packet.ingress == self.ports[self.place(over, 0)].index
     }
 }
 
@@ -211,24 +247,46 @@ mod tests {
         assert_eq!(size_of::<Port>(), 32);
     }
 
+    fn packet(size: u16, priority: u8) -> Packet {
+        Packet {
+            next_arrival: Time::ZERO,
+            flow: crate::flow::PacketFlowId(0),
+            sequence: 0,
+            value: 0,
+            next: crate::network::slab::NO_PACKET,
+            size,
+            path: 0,
+            ingress: 0,
+            kind: crate::packet::PacketKind::Data,
+            flags: crate::packet::priority_flags(priority),
+        }
+    }
+
     #[test]
     fn a_link_is_paused_above_its_threshold_and_resumes_below_the_other() {
         let topology = star(2, Rate(1), Duration(1)).unwrap();
         let thresholds = Thresholds { pause_bytes: 300, resume_bytes: 200 };
-        let mut pfc = Pfc::new(&topology, thresholds);
+        let mut pfc = Pfc::new(&topology, thresholds, 1);
+        let packet = |size: u16| packet(size, 1);
         // Links 0 and 3 lead to the switch and from it to the other host.
         let (over, out, switch) = (PacketLinkId(0), PacketLinkId(3), topology.links()[0].to);
-        assert!(![100, 100, 100].into_iter().any(|size| pfc.add(over, size)), "at the threshold");
-        assert!(!pfc.pause(over, switch));
-        assert!(pfc.add(over, 1) && pfc.pause(over, switch));
-        assert!(!pfc.add(over, 100), "one pause is enough");
+        assert!(
+            ![100, 100, 100].into_iter().any(|size| pfc.add(over, &packet(size))),
+            "at the threshold"
+        );
+        assert!(!pfc.pause(over, 1, switch));
+        assert!(
+            !pfc.add(over, &Packet { flags: 0, ..packet(200) }),
+            "the other priority has its own"
+        );
+        assert!(pfc.add(over, &packet(1)) && pfc.pause(over, 1, switch));
+        assert!(!pfc.add(over, &packet(100)), "one pause is enough");
         let mut leave = |size: u16| {
-            let port = &mut pfc.ports[out.index()];
-            (port.serving_over, port.serving_size) = (over, size);
+            pfc.begin(out, over, &packet(size));
             pfc.release(out)
         };
         assert_eq!((leave(100), leave(101)), (None, None), "200 B are not below the threshold");
-        assert_eq!((leave(1), leave(199)), (Some(over), None));
+        assert_eq!((leave(1), leave(199)), (Some((over, 1)), None));
         assert_eq!(pfc.resume(switch), [PacketLinkId(1), PacketLinkId(3)]);
     }
 }

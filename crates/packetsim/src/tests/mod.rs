@@ -21,6 +21,7 @@ mod nscc;
 mod observing;
 mod pause_replay;
 mod planes;
+mod priorities;
 mod profiles;
 mod programs;
 mod properties;
@@ -61,6 +62,7 @@ pub(crate) fn flow(ends: (u32, u32), bytes: u64) -> FlowSpec {
         destination: NicId(ends.1),
         size: Bytes(bytes),
         start: Time::ZERO,
+        priority: 0,
         route: None,
     }
 }

@@ -26,6 +26,7 @@ pub use parameters::DcqcnParameters;
 
 use super::go_back_n::GoBackN;
 use super::interface::{Next, Parameters, Transport};
+use super::paced::{Paced, Waiting};
 use super::table::{PerFlow, PerNic};
 use crate::config::{Config, Ecn, Marking, Pfc};
 use crate::error::PacketError;
@@ -36,9 +37,6 @@ use crate::topology::NicId;
 use lightloom_model::{Duration, Rate, Time};
 use parameters::MIN_INTERVAL;
 use reaction::Reaction;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 
 /// Bit-picoseconds in a byte and second.
 const BYTE: f64 = 8e12;
@@ -120,10 +118,7 @@ pub struct Dcqcn {
     reactions: PerFlow<Reaction>,
     /// The time from which on the receiver of a flow may notify.
     notify_from: PerFlow<Time>,
-    /// Whether a flow is in `waiting`.
-    is_waiting: PerFlow<bool>,
-    /// Per NIC the flows with something to send, by the time from which on they may.
-    waiting: PerNic<BinaryHeap<Reverse<(Time, PacketFlowId)>>>,
+    waiting: Paced,
     /// Rate of each NIC.
     lines: PerNic<f64>,
 }
@@ -137,8 +132,7 @@ impl Dcqcn {
             packets: GoBackN::new(core, parameters.timeout),
             reactions: PerFlow::default(),
             notify_from: PerFlow::default(),
-            is_waiting: PerFlow::default(),
-            waiting: PerNic::new(nics, |_| BinaryHeap::new()),
+            waiting: Paced::new(core),
             lines: PerNic::new(nics, |nic| core.nic_rate(nic).0 as f64),
         }
     }
@@ -146,12 +140,6 @@ impl Dcqcn {
     /// Rate of a flow that has started, in bits per second, as of its last packet or notification.
     pub fn rate(&self, flow: PacketFlowId) -> f64 {
         self.reactions[flow].current
-    }
-
-    fn add(&mut self, nic: NicId, flow: PacketFlowId, time: Time) {
-        if !std::mem::replace(&mut self.is_waiting[flow], true) {
-            self.waiting[nic].push(Reverse((time, flow)));
-        }
     }
 
     /// The receiver gets a marked packet.
@@ -171,8 +159,8 @@ impl Transport for Dcqcn {
         self.packets.start(core, flow);
         self.reactions.make_room(flow, Reaction::new(0.0));
         self.reactions[flow] = Reaction::new(self.lines[nic]);
-        self.is_waiting.make_room(flow, false);
-        self.add(nic, flow, core.now());
+        self.waiting.make_room(flow);
+        self.waiting.add(core, flow, core.now());
     }
 
     fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
@@ -182,16 +170,15 @@ impl Transport for Dcqcn {
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
         let line = self.lines[nic];
-        let waiting = &mut self.waiting[nic];
-        while let Some(mut first) = waiting.peek_mut() {
-            let Reverse((time, flow)) = *first;
-            if time > at {
-                return Next::At(time);
-            }
+        loop {
+            let flow = match self.waiting.next(core, nic, at) {
+                Waiting::Ready(flow) => flow,
+                Waiting::From(time) => return Next::At(time),
+                Waiting::None => return Next::Nothing,
+            };
             if !self.packets.has_more(flow) {
                 // The packet to be sent again was not lost.
-                PeekMut::pop(first);
-                self.is_waiting[flow] = false;
+                self.waiting.renew(core, flow, None);
                 continue;
             }
             let id = self.packets.send(core, flow);
@@ -199,17 +186,12 @@ impl Transport for Dcqcn {
             let reaction = &mut self.reactions[flow];
             reaction.renew(&self.parameters, line, at);
             reaction.count(&self.parameters, line, u64::from(size));
-            if self.packets.has_more(flow) {
-                // Rounded down, so that a flow at full rate leaves no gap.
-                let gap = (f64::from(size) * BYTE / reaction.current) as u64;
-                *first = Reverse((at + Duration(gap), flow));
-            } else {
-                PeekMut::pop(first);
-                self.is_waiting[flow] = false;
-            }
+            // Rounded down, so that a flow at full rate leaves no gap.
+            let gap = Duration((f64::from(size) * BYTE / reaction.current) as u64);
+            let until = self.waiting.begin(core, flow, at) + gap;
+            self.waiting.renew(core, flow, self.packets.has_more(flow).then_some(until));
             return Next::Packet(id);
         }
-        Next::Nothing
     }
 
     #[inline]
@@ -227,13 +209,13 @@ impl Transport for Dcqcn {
             self.mark(core, nic, flow);
         }
         if self.packets.receive(core, nic, packet) {
-            self.add(nic, flow, core.now());
+            self.waiting.add(core, flow, core.now());
         }
     }
 
     fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if self.packets.timer(core, flow) {
-            self.add(core.endpoints(flow).source(), flow, core.now());
+            self.waiting.add(core, flow, core.now());
         }
     }
 }

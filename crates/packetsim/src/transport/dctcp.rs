@@ -170,7 +170,7 @@ impl Dctcp {
     pub fn new(core: &Core, parameters: DctcpParameters) -> Self {
         Self {
             parameters,
-            active: RoundRobin::new(core.nic_count()),
+            active: RoundRobin::new(core),
             left: PerNic::new(core.nic_count(), |_| 0),
             senders: PerFlow::default(),
             receivers: PerFlow::default(),
@@ -258,7 +258,7 @@ impl Dctcp {
             sender.hand_over(packets);
         }
         if self.senders[flow].may_send() {
-            self.active.add(nic, flow);
+            self.active.add(nic, flow, core.priority(flow));
         }
     }
 }
@@ -268,7 +268,7 @@ impl Transport for Dctcp {
         self.expect(core, flow);
         self.senders.make_room(flow, new_sender(&self.parameters));
         self.senders[flow].hand_over(core.flow(flow).packets);
-        self.active.add(core.endpoints(flow).source(), flow);
+        self.active.add(core.endpoints(flow).source(), flow, core.priority(flow));
     }
 
     fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
@@ -277,6 +277,7 @@ impl Transport for Dctcp {
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
+        self.active.heed_pauses(core, nic);
         let Some(flow) = self.turn(nic) else { return Next::Nothing };
         let sender = &mut self.senders[flow];
         let left = &mut self.left[nic];
@@ -325,7 +326,7 @@ impl Transport for Dctcp {
         }
         self.senders[flow].time_out();
         self.start_deadline(core, flow, core.now());
-        self.active.add(core.endpoints(flow).source(), flow);
+        self.active.add(core.endpoints(flow).source(), flow, core.priority(flow));
     }
 }
 

@@ -187,10 +187,10 @@ impl Eqds {
             receivers: PerFlow::default(),
             skipped: Vec::new(),
             pacers: PerNic::new(nics, pacer),
-            sending: RoundRobin::new(nics),
-            resending: RoundRobin::new(nics),
-            wanting: RoundRobin::new(nics),
-            satisfied: RoundRobin::new(nics),
+            sending: RoundRobin::new(core),
+            resending: RoundRobin::new(core),
+            wanting: RoundRobin::new(core),
+            satisfied: RoundRobin::new(core),
         }
     }
 
@@ -231,7 +231,7 @@ impl Eqds {
         let id = core.new_data(flow, sending.sequence, path);
         let packet = core.packet_mut(id);
         packet.value = target;
-        packet.flags = if requests_ack { ACK_REQUESTED } else { 0 };
+        packet.flags |= if requests_ack { ACK_REQUESTED } else { 0 };
         id
     }
 
@@ -277,7 +277,7 @@ impl Eqds {
         let sender = &self.senders[flow];
         let has_credit = sender.credit + sender.speculative > 0;
         if has_credit && (self.ledger.unsent(flow) > 0 || self.ledger.lost(flow) > 0) {
-            self.sending.add(core.endpoints(flow).source(), flow);
+            self.sending.add(core.endpoints(flow).source(), flow, core.priority(flow));
         }
     }
 
@@ -328,7 +328,7 @@ impl Eqds {
         core.send_control(nic, nack);
         let units = core.config().packet_bytes().div_ceil(UNIT);
         self.receivers[flow].resend += units;
-        self.resending.add(nic, flow);
+        self.resending.add(nic, flow, core.priority(flow));
         core.wake(nic, self.pacers[nic].free_at);
     }
 
@@ -339,9 +339,23 @@ impl Eqds {
         if target > receiver.target {
             receiver.target = target;
             if receiver.resend == 0 {
-                self.wanting.add(nic, flow);
+                self.wanting.add(nic, flow, core.priority(flow));
                 core.wake(nic, self.pacers[nic].free_at);
             }
+        }
+    }
+
+    /// Flows that have everything take no turns from lower priorities. Flows of the highest that
+    /// have enough come before those of lower ones that want credit: as senders do not use all of
+    /// the credit to begin with, some of them need more than they said.
+    fn leave_complete(&mut self, core: &Core, nic: NicId) {
+        let waiting = self.resending.priority(nic).max(self.wanting.priority(nic));
+        while waiting.is_some()
+            && waiting < self.satisfied.priority(nic)
+            && let Some(flow) = self.satisfied.first(nic)
+            && core.flow(flow).received == core.flow(flow).packets
+        {
+            self.satisfied.remove_first(nic);
         }
     }
 
@@ -354,7 +368,7 @@ impl Eqds {
         let receiver = &mut self.receivers[flow];
         receiver.resend = receiver.resend.max(packet.sequence.saturating_mul(units));
         if receiver.resend > 0 {
-            self.resending.add(nic, flow);
+            self.resending.add(nic, flow, core.priority(flow));
             core.wake(nic, self.pacers[nic].free_at);
         }
         let value = receiver.granted;
@@ -378,7 +392,7 @@ impl Transport for Eqds {
             is_speculating: true,
             ..Sender::default()
         };
-        self.sending.add(core.endpoints(flow).source(), flow);
+        self.sending.add(core.endpoints(flow).source(), flow, core.priority(flow));
         core.set_timer(flow, core.now() + timeout);
     }
 
@@ -388,6 +402,7 @@ impl Transport for Eqds {
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {
+        self.sending.heed_pauses(core, nic);
         while let Some(flow) = self.sending.remove_first(nic) {
             if let Some(id) = self.take_turn(core, flow) {
                 self.try_to_send(core, flow);
@@ -446,23 +461,28 @@ impl Transport for Eqds {
 
     /// Time for a pull.
     fn wake(&mut self, core: &mut Core, nic: NicId) {
-        let flow = if let Some(flow) = self.resending.remove_first(nic) {
+        self.leave_complete(core, nic);
+        let circles = [&self.resending, &self.wanting, &self.satisfied];
+        let highest = circles.map(|circle| circle.priority(nic)).into_iter().max().flatten();
+        let has_turn = |circle: &RoundRobin| circle.priority(nic) == highest;
+        let [resending, wanting] = [has_turn(&self.resending), has_turn(&self.wanting)];
+        let flow = if resending && let Some(flow) = self.resending.remove_first(nic) {
             let receiver = &mut self.receivers[flow];
             receiver.granted += self.grant;
             receiver.resend = receiver.resend.saturating_sub(self.grant);
             if receiver.resend > 0 {
-                self.resending.add(nic, flow);
+                self.resending.add(nic, flow, core.priority(flow));
             } else if receiver.target > receiver.granted {
-                self.wanting.add(nic, flow);
+                self.wanting.add(nic, flow, core.priority(flow));
             }
             flow
-        } else if let Some(flow) = self.wanting.remove_first(nic) {
+        } else if wanting && let Some(flow) = self.wanting.remove_first(nic) {
             let receiver = &mut self.receivers[flow];
             receiver.granted += self.grant;
             if receiver.target > receiver.granted {
-                self.wanting.add(nic, flow);
+                self.wanting.add(nic, flow, core.priority(flow));
             } else {
-                self.satisfied.add(nic, flow);
+                self.satisfied.add(nic, flow, core.priority(flow));
             }
             flow
         } else if let Some(flow) = self.satisfied.remove_first(nic) {
@@ -470,7 +490,7 @@ impl Transport for Eqds {
             receiver.granted += self.grant;
             let surplus = receiver.granted.checked_sub(receiver.target);
             if surplus.is_some_and(|units| units < self.window / UNIT) {
-                self.satisfied.add(nic, flow);
+                self.satisfied.add(nic, flow, core.priority(flow));
             }
             flow
         } else {

@@ -54,14 +54,14 @@ pub struct LineRate {
 impl LineRate {
     /// For the NICs of a network.
     pub fn new(core: &Core) -> Self {
-        Self { active: RoundRobin::new(core.nic_count()), packets: GoBackN::new(core, TIMEOUT) }
+        Self { active: RoundRobin::new(core), packets: GoBackN::new(core, TIMEOUT) }
     }
 }
 
 impl Transport for LineRate {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         self.packets.start(core, flow);
-        self.active.add(core.endpoints(flow).source(), flow);
+        self.active.add(core.endpoints(flow).source(), flow, core.priority(flow));
     }
 
     fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
@@ -69,6 +69,7 @@ impl Transport for LineRate {
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {
+        self.active.heed_pauses(core, nic);
         while let Some(flow) = self.active.first(nic) {
             if self.packets.has_more(flow) {
                 let id = self.packets.send(core, flow);
@@ -82,7 +83,7 @@ impl Transport for LineRate {
 
     fn receive(&mut self, core: &mut Core, nic: NicId, packet: Packet) {
         if self.packets.receive(core, nic, packet) {
-            self.active.add(nic, packet.flow);
+            self.active.add(nic, packet.flow, core.priority(packet.flow));
         }
     }
 
@@ -93,7 +94,7 @@ impl Transport for LineRate {
 
     fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if self.packets.timer(core, flow) {
-            self.active.add(core.endpoints(flow).source(), flow);
+            self.active.add(core.endpoints(flow).source(), flow, core.priority(flow));
         }
     }
 }

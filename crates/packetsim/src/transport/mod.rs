@@ -20,6 +20,7 @@ pub mod mptcp;
 pub mod ndp;
 pub mod nscc;
 mod overdue;
+mod paced;
 pub mod rccc;
 mod round_robin;
 mod spray;

@@ -141,7 +141,7 @@ impl Mptcp {
     pub fn new(core: &Core, parameters: MptcpParameters) -> Self {
         Self {
             parameters,
-            active: RoundRobin::new(core.nic_count()),
+            active: RoundRobin::new(core),
             senders: PerFlow::default(),
             sent: PerFlow::default(),
             receivers: PerFlow::default(),
@@ -203,7 +203,7 @@ impl Mptcp {
         sender
             .hand_over(known.saturating_add(self.connections[flow].left(core.flow(flow).packets)));
         if sender.may_send() {
-            self.active.add(nic, subflow);
+            self.active.add(nic, subflow, core.priority(flow));
         }
     }
 
@@ -357,6 +357,7 @@ impl Transport for Mptcp {
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
+        self.active.heed_pauses(core, nic);
         while let Some(subflow) = self.active.first(nic) {
             let Some([number, data]) = self.take(core, subflow, at) else {
                 self.active.remove_first(nic);

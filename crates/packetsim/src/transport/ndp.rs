@@ -151,8 +151,8 @@ impl Ndp {
             senders: PerFlow::default(),
             receivers: PerFlow::default(),
             pacers: PerNic::new(nics, pacer),
-            sending: RoundRobin::new(nics),
-            pulling: RoundRobin::new(nics),
+            sending: RoundRobin::new(core),
+            pulling: RoundRobin::new(core),
         }
     }
 
@@ -174,7 +174,7 @@ impl Ndp {
         } else {
             pacer.waiting += 1;
             receiver.waiting += 1;
-            self.pulling.add(nic, flow);
+            self.pulling.add(nic, flow, core.priority(flow));
             core.wake(nic, pacer.free_at);
         }
         core.send_control(nic, Control { kind, flow, sequence, value, path, flags });
@@ -201,7 +201,7 @@ impl Ndp {
         if self.senders[flow].permits > 0
             && (self.ledger.lost(flow) > 0 || self.ledger.unsent(flow) > 0)
         {
-            self.sending.add(core.endpoints(flow).source(), flow);
+            self.sending.add(core.endpoints(flow).source(), flow, core.priority(flow));
         }
     }
 }
@@ -218,7 +218,7 @@ impl Transport for Ndp {
             walk: self.spray.begin(flow, true),
             ..Sender::default()
         };
-        self.sending.add(core.endpoints(flow).source(), flow);
+        self.sending.add(core.endpoints(flow).source(), flow, core.priority(flow));
         core.set_timer(flow, core.now() + timeout);
     }
 
@@ -229,6 +229,7 @@ impl Transport for Ndp {
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {
+        self.sending.heed_pauses(core, nic);
         while let Some(flow) = self.sending.first(nic) {
             let Some(sending) = self.ledger.next(flow) else {
                 self.sending.remove_first(nic);

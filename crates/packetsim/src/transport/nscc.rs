@@ -124,7 +124,7 @@ impl Nscc {
             paths: Avoidance::new(core.config()),
             longest: None,
             senders: PerFlow::default(),
-            sending: RoundRobin::new(core.nic_count()),
+            sending: RoundRobin::new(core),
         }
     }
 
@@ -149,7 +149,7 @@ impl Nscc {
 
     fn try_to_send(&mut self, core: &Core, flow: PacketFlowId) {
         if self.may_send(core, flow) {
-            self.sending.add(core.endpoints(flow).source(), flow);
+            self.sending.add(core.endpoints(flow).source(), flow, core.priority(flow));
         }
     }
 
@@ -243,6 +243,7 @@ impl Transport for Nscc {
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
+        self.sending.heed_pauses(core, nic);
         while let Some(flow) = self.sending.first(nic) {
             let sending = if self.may_send(core, flow) { self.ledger.next(flow) } else { None };
             let Some(sending) = sending else {

@@ -162,10 +162,10 @@ impl Rccc {
             senders: PerFlow::default(),
             receivers: PerFlow::default(),
             free_at: PerNic::new(nics, |_| Time::ZERO),
-            sending: RoundRobin::new(nics),
+            sending: RoundRobin::new(core),
             waiting: PerNic::new(nics, |_| 0),
-            wanting: RoundRobin::new(nics),
-            satisfied: RoundRobin::new(nics),
+            wanting: RoundRobin::new(core),
+            satisfied: RoundRobin::new(core),
         }
     }
 
@@ -234,7 +234,7 @@ impl Rccc {
             sender.is_waiting = true;
             let nic = core.endpoints(flow).source();
             self.waiting[nic] += 1;
-            self.sending.add(nic, flow);
+            self.sending.add(nic, flow, core.priority(flow));
         }
     }
 
@@ -268,7 +268,7 @@ impl Rccc {
 
     /// A flow is pulled in its turn.
     fn want(&mut self, core: &mut Core, nic: NicId, flow: PacketFlowId) {
-        self.wanting.add(nic, flow);
+        self.wanting.add(nic, flow, core.priority(flow));
         core.wake(nic, self.free_at[nic]);
     }
 
@@ -280,9 +280,9 @@ impl Rccc {
             let units = receiver.missing().clamp(0, full.cast_signed()).cast_unsigned();
             receiver.granted = receiver.granted.wrapping_add(units);
             if receiver.missing() > 0 {
-                self.wanting.add(nic, flow);
+                self.wanting.add(nic, flow, core.priority(flow));
             } else {
-                self.satisfied.add(nic, flow);
+                self.satisfied.add(nic, flow, core.priority(flow));
             }
             return Some((flow, units));
         }
@@ -292,7 +292,7 @@ impl Rccc {
         receiver.granted = receiver.granted.wrapping_add(full);
         let missing = receiver.missing();
         if missing <= 0 && -missing < surplus {
-            self.satisfied.add(nic, flow);
+            self.satisfied.add(nic, flow, core.priority(flow));
         }
         Some((flow, full))
     }
@@ -323,6 +323,7 @@ impl Transport for Rccc {
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, _at: Time) -> Next {
+        self.sending.heed_pauses(core, nic);
         while let Some(flow) = self.sending.remove_first(nic) {
             self.senders[flow].is_waiting = false;
             let id = self.take_turn(core, nic, flow);
@@ -442,7 +443,7 @@ mod tests {
         rccc.window = Some(3 * full * 256);
         rccc.receivers.make_room(flow, Receiver::default());
         rccc.receivers[flow].target = full + 5;
-        rccc.wanting.add(nic, flow);
+        rccc.wanting.add(nic, flow, 0);
         let mut grants = Vec::new();
         while let Some((granted, units)) = rccc.grant(&core, nic) {
             assert_eq!(granted, flow);

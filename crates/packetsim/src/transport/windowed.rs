@@ -7,15 +7,13 @@
 
 use super::go_back_n::GoBackN;
 use super::interface::{Next, Transport};
-use super::table::{PerFlow, PerNic};
+use super::paced::{Paced, Waiting};
+use super::table::PerFlow;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Packet, PacketKind};
 use crate::topology::NicId;
 use lightloom_model::{Duration, Time};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 
 /// An acknowledgement that has reached the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,10 +66,7 @@ pub(crate) struct Windowed<R: WindowRule> {
     states: PerFlow<Option<R::State>>,
     /// When a flow may send at the earliest.
     free_at: PerFlow<Time>,
-    /// Whether a flow is in `waiting`.
-    is_waiting: PerFlow<bool>,
-    /// Per NIC the flows with something to send, by the time from which on they may.
-    waiting: PerNic<BinaryHeap<Reverse<(Time, PacketFlowId)>>>,
+    waiting: Paced,
 }
 
 impl<R: WindowRule> Windowed<R> {
@@ -81,8 +76,7 @@ impl<R: WindowRule> Windowed<R> {
             packets: GoBackN::new(core, timeout),
             states: PerFlow::default(),
             free_at: PerFlow::default(),
-            is_waiting: PerFlow::default(),
-            waiting: PerNic::new(core.nic_count(), |_| BinaryHeap::new()),
+            waiting: Paced::new(core),
         }
     }
 
@@ -106,10 +100,8 @@ impl<R: WindowRule> Windowed<R> {
 
     /// Lets a flow wait for its turn, if it may send.
     fn add(&mut self, core: &Core, flow: PacketFlowId) {
-        if !self.is_waiting[flow] && self.may_send(core, flow) {
-            self.is_waiting[flow] = true;
-            let time = self.free_at[flow].max(core.now());
-            self.waiting[core.endpoints(flow).source()].push(Reverse((time, flow)));
+        if !self.waiting.has(flow) && self.may_send(core, flow) {
+            self.waiting.add(core, flow, self.free_at[flow].max(core.now()));
         }
     }
 
@@ -132,7 +124,7 @@ impl<R: WindowRule> Transport for Windowed<R> {
         self.states.make_room(flow, None);
         self.states[flow] = Some(self.rule.begin(core, flow));
         self.free_at.make_room(flow, Time::ZERO);
-        self.is_waiting.make_room(flow, false);
+        self.waiting.make_room(flow);
         self.add(core, flow);
     }
 
@@ -141,32 +133,25 @@ impl<R: WindowRule> Transport for Windowed<R> {
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
-        while let Some(&Reverse((time, flow))) = self.waiting[nic].peek() {
-            if time > at {
-                return Next::At(time);
-            }
-            let may_send = self.may_send(core, flow);
-            if may_send {
+        loop {
+            let flow = match self.waiting.next(core, nic, at) {
+                Waiting::Ready(flow) => flow,
+                Waiting::From(time) => return Next::At(time),
+                Waiting::None => return Next::Nothing,
+            };
+            if self.may_send(core, flow) {
                 let id = self.packets.send(core, flow);
                 let packet = core.packet_mut(id);
                 packet.value = nanoseconds(at);
                 let size = u32::from(packet.size);
                 let gap = self.states[flow].as_ref().map(|state| self.rule.gap(state, size));
-                self.free_at[flow] = at + gap.unwrap_or_default();
+                self.free_at[flow] = self.waiting.begin(core, flow, at) + gap.unwrap_or_default();
                 let stays = self.may_send(core, flow);
-                let Some(mut first) = self.waiting[nic].peek_mut() else { return Next::Nothing };
-                if stays {
-                    *first = Reverse((self.free_at[flow], flow));
-                } else {
-                    PeekMut::pop(first);
-                    self.is_waiting[flow] = false;
-                }
+                self.waiting.renew(core, flow, stays.then_some(self.free_at[flow]));
                 return Next::Packet(id);
             }
-            self.waiting[nic].pop();
-            self.is_waiting[flow] = false;
+            self.waiting.renew(core, flow, None);
         }
-        Next::Nothing
     }
 
     #[inline]

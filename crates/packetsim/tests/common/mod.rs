@@ -61,6 +61,7 @@ pub fn parse(name: &str, text: &str) -> Reference {
         destination: NicId(row[destination].parse().expect("a host")),
         size: Bytes(row[size].parse().expect("bytes")),
         start: Time::ZERO,
+        priority: 0,
         route: None,
     };
     Reference {

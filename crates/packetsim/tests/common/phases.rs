@@ -68,6 +68,7 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
         pfc: None,
         telemetry: false,
         links_fail: false,
+        highest_priority: 0,
         paths: PathChoice::Ecmp,
         balancing: Balancing::Hash,
         flowlet_gap: Duration(0),
@@ -81,6 +82,7 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
             destination: NicId(to),
             size: Bytes(bytes),
             start: Time::ZERO,
+            priority: 0,
             route: None,
         };
         network.add_flow(&spec).unwrap();

@@ -196,7 +196,7 @@ impl FlowColumns {
                 _ => [source, destination],
             };
             let (size, start) = (Bytes(self.size_bytes.0[flow]), Time(self.start_ps.0[flow]));
-            Ok(FlowSpec { source, destination, size, start, route })
+            Ok(FlowSpec { source, destination, size, start, priority: 0, route })
         };
         (0..self.source.0.len()).map(&mut flow).collect()
     }

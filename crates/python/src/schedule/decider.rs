@@ -8,8 +8,9 @@ use crate::records::{Record, values};
 use lightloom_decide::{Decider, Decision, Held, Policy, Region, Requested, SizedRegion, Upcoming};
 use lightloom_model::{Allocator, Duration, Invalid, SwitchTiming};
 use lightloom_schedule::NicCircuit;
+use lightloom_schedule::relay::RelayPath;
 use numpy::ndarray::Array2;
-use numpy::{IntoPyArray, PyArray2};
+use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::borrow::Cow;
@@ -313,6 +314,9 @@ impl PyDecision {
     }
 }
 
+/// Rows of paths, and the bytes of each.
+type CarriedPaths<'py> = (Bound<'py, PyArray2<i32>>, Bound<'py, PyArray1<u64>>);
+
 /// See `lightloom.schedule.Decider`.
 #[pyclass(name = "Decider", module = "lightloom._core", frozen)]
 pub struct PyDecider {
@@ -407,6 +411,33 @@ impl PyDecider {
             Some(error) => Err(error),
             None => found.map(PyDecision),
         }
+    }
+
+    /// The paths of a demand over the circuits held: rows of (source, relay or -1, destination,
+    /// kind), and the bytes of each.
+    fn carry<'py>(
+        &self,
+        py: Python<'py>,
+        held: &PyHeld,
+        demand: Matrix<u64>,
+    ) -> PyResult<CarriedPaths<'py>> {
+        demand.expect_square("demand", self.servers)?;
+        let upcoming = [Upcoming::known(demand.values, Duration::ZERO)];
+        let paths = py.detach(|| {
+            self.with(|decider| {
+                decider.check(&held.0)?;
+                decider.check_relayed(&upcoming)?;
+                Ok(decider.carry(&held.0, &upcoming[0].demand))
+            })
+        })?;
+        let row = |path: &RelayPath| {
+            let relay = path.relay.map_or(-1, u32::cast_signed);
+            [path.source.cast_signed(), relay, path.destination.cast_signed(), path.kind as i32]
+        };
+        let cells: Vec<i32> = paths.iter().flat_map(row).collect();
+        let rows = Array2::from_shape_vec((paths.len(), 4), cells).expect("four to a row");
+        let bytes: Vec<u64> = paths.iter().map(|path| path.bytes).collect();
+        Ok((rows.into_pyarray(py), bytes.into_pyarray(py)))
     }
 }
 

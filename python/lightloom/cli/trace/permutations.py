@@ -21,8 +21,8 @@ EXAMPLES = (
 )
 NOTES = (
     "A trace of one rank of each role is expanded to all ranks by the groups that the recorder has "
-    "noted; of several steps the last. Every transfer of every collective is checked to be "
-    "delivered once. --json has kinds of calls and their order; --out has the permutations too, "
+    "noted; of several steps the last whole one. Every transfer of every collective is checked to "
+    "be delivered once. --json has kinds of calls and their order; --out has the permutations too, "
     "with --leaf the switches' settings."
 )
 

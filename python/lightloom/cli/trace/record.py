@@ -77,6 +77,7 @@ class RecordOptions(Strict):
     )
     writable: tuple[File, ...] = Field((), description="Folders that the program may write.")
     connections: bool = Field(False, description="Let the program open connections.")
+    strict: bool = Field(False, description="Refuse a trace that rests on an assumption.")
 
 
 def command() -> Command:
@@ -96,6 +97,7 @@ def command() -> Command:
                     option(RecordOptions, "memory_limit_bytes", common=True),
                     option(RecordOptions, "writable", common=True),
                     option(RecordOptions, "connections", common=True),
+                    option(RecordOptions, "strict", common=True),
                 ),
             ),
             Panel("Output", (json_output(),)),
@@ -141,9 +143,24 @@ def _run(call: CommandCall) -> None:
     print_trace(trace, console)
     if outputs.json_target is not None:
         write_json(trace.to_json(), outputs.json_target)
+    _check(trace, strict=options.strict)
     if options.rank.startswith("roles"):
         expansion = Expansion(find_job(trace))
         print_roles(expansion.job, expansion.verify(), console)
+
+
+def _check(trace: Trace, *, strict: bool) -> None:
+    """Refuse a trace that contradicts itself, or rests on assumptions where none may be made."""
+    from lightloom.trace.check import disagreements
+    from lightloom.trace.record import TraceError
+
+    if wrong := disagreements(trace):
+        raise TraceError(
+            f"the recorded ranks contradict each other, {len(wrong):,} times: {wrong[0]}"
+        )
+    assumed = [text for recorded in trace.ranks.values() for text in recorded.assumed]
+    if strict and assumed:
+        raise TraceError(f"--strict: the trace rests on an assumption: {assumed[0]}")
 
 
 def _recorded(options: RecordOptions, job: TracedJob, progress: Progress) -> Trace:

@@ -21,10 +21,17 @@ from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import ModelJob, StepWorkload
+from lightloom.study.compare.other_strategies import STRATEGIES
 from lightloom.study.compare.packets import roughly
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.variants import OWN, FabricVariant, Strategy, switching_variants
+from lightloom.study.compare.variants import (
+    OWN,
+    FabricVariant,
+    Strategy,
+    switching_variants,
+    traffic_variants,
+)
 from lightloom.workload.task_graph import COLUMNS, TaskGraph
 
 #: the interpreter with its libraries, and what runs take in addition to their task graph
@@ -201,7 +208,10 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
 def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
     """Runs of a fabric with what was chosen for it, under all loads; on a part, by its share."""
     loads = len(_loads_to_run(job))
-    changed = len(job.scenario.fail) + len(switching_variants(fabric, job.scenario.policies))
+    scenario = job.scenario
+    changed = len(scenario.fail) + len(switching_variants(fabric, scenario.policies))
+    changed += len(traffic_variants(scenario.traffic.priorities))
+    changed += len(STRATEGIES) if job.plan.strategy == "auto" else 0
     samples = len(job.samples())
     if part is None:
         return samples + changed + loads

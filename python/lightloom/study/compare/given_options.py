@@ -9,7 +9,7 @@ from lightloom.inputs.strict import Strict
 from lightloom.study.compare.scenario import Scenario
 
 #: tables of a scenario that are about models
-_TABLES = ("plan", "demand", "compute", "memory", "program")
+_TABLES = ("plan", "demand", "compute", "memory", "program", "traffic")
 _FIELDS = ("recompute", "memory_check", "gradient_bytes", "parameter_bytes")
 
 

@@ -20,6 +20,7 @@ from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record, recorded_model
 from lightloom.parallel import MemoryOptions, Plan, StageMemory
 from lightloom.parallel.grid import RankGrid
+from lightloom.planner.layers import choose_strategies
 from lightloom.practice import Dispatcher, Sharded
 from lightloom.study.compare.compute_note import (
     compute_line,
@@ -337,6 +338,7 @@ class ModelJob(Job):
             options=options,
             step=sample.step,
             compute_scale=sample.compute_scale,
+            choose=choose_strategies(self.model, self.plan, options, self.cluster, self.gpu),
         )
 
     def demand(self, sample: Sample) -> DemandSource | None:
@@ -625,8 +627,10 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
         chosen = getattr(model.plan, name, None) if value is None else value
         if chosen is not None:
             sizes[name] = chosen
+    traffic = scenario.traffic.model_dump()
+    deduplicate = _deduplicates(scenario, model)
     return WorkloadOptions(
-        **sizes, deduplicate=_deduplicates(scenario, model), sharded=scenario.memory.sharded
+        **sizes, **traffic, deduplicate=deduplicate, sharded=scenario.memory.sharded
     )
 
 

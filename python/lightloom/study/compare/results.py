@@ -131,6 +131,25 @@ class LoadResult:
 
 
 @dataclass(frozen=True)
+class StrategyResult:
+    """The first sample's step with one strategy of the all-to-alls to experts.
+
+    Attributes
+    ----------
+    strategy
+        ``baseline`` or ``O1`` to ``O4``.
+    step_time_s
+        Step time.
+    fits
+        Whether its plan fits the memory of the GPUs.
+    """
+
+    strategy: str
+    step_time_s: float
+    fits: bool
+
+
+@dataclass(frozen=True)
 class FailureResult:
     """The first sample's step without a part that has failed.
 
@@ -194,6 +213,7 @@ class FabricResult:
     least ratio to the fastest fabric on the same sample, that of the means, and the largest; a
     fabric is tied where one sample at least is no slower, or the means differ by less than
     :data:`SAME`.
+    ``strategies`` has the first sample with each strategy of all-to-alls, if a plan has ``auto``.
     ``switching`` says in which switches the network comes, ``supply`` what can be bought,
     ``failures`` what each part that fails costs the first sample.
     ``loads`` has the step under balanced and skewed load, where there is any.
@@ -243,6 +263,7 @@ class FabricResult:
     plan: dict[str, Any] = field(default_factory=dict)
     supply: Supply = field(default_factory=Supply)
     failures: tuple[FailureResult, ...] = ()
+    strategies: tuple[StrategyResult, ...] = ()
 
     def load(self, imbalance: str) -> LoadResult | None:
         """The step under a certain load, if it was simulated."""
@@ -355,6 +376,9 @@ class FabricResult:
                 "policies": tuple(PolicyResult(**policy) for policy in content["policies"]),
                 "link_up": None if link_up is None else LinkUpResult(**link_up),
                 "failures": tuple(map(FailureResult.from_json, content.get("failures", ()))),
+                "strategies": tuple(
+                    StrategyResult(**each) for each in content.get("strategies", ())
+                ),
                 "notes": tuple(content["notes"]),
                 "switching": SwitchGear.from_json(content),
                 "supply": Supply.from_json(content),
@@ -402,6 +426,7 @@ class FabricResult:
             "link_up": None if self.link_up is None else asdict(self.link_up),
             "plan": self.plan,
             "failures": [failure.to_json() for failure in self.failures],
+            "strategies": [asdict(each) for each in self.strategies],
             "parameters": self.parameters,
             "packets": self.packets,
             "notes": list(self.notes),

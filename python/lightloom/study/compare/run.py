@@ -41,6 +41,7 @@ from lightloom.study.compare.failed_parts import (
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job
+from lightloom.study.compare.other_strategies import OtherStrategy, other_strategies
 from lightloom.study.compare.packets import (
     check_size,
     packets_like,
@@ -68,7 +69,7 @@ from lightloom.study.compare.summary import (
     joined,
     summary_of_all,
 )
-from lightloom.study.compare.variants import OWN, switching_variants
+from lightloom.study.compare.variants import OWN, switching_variants, traffic_variants
 
 
 @dataclass
@@ -107,6 +108,11 @@ class _Case:
             imbalance=self.imbalance,
         )
 
+    @cached_property
+    def other_strategies(self) -> list[OtherStrategy]:
+        """Strategies of all-to-alls that are tried, where the plan leaves them open."""
+        return other_strategies(self.job)
+
     @property
     def is_packets(self) -> bool:
         """Whether runs are simulated as packets; trials are flows even so."""
@@ -127,6 +133,10 @@ class _Case:
         scenario = self.job.scenario
         for variant, changed in switching_variants(fabric, scenario.policies).items():
             yield Attempt(changed, sample, variant)
+        for changed_traffic in traffic_variants(scenario.traffic.priorities):
+            yield Attempt(fabric, sample, changed_traffic)
+        for strategy in self.other_strategies:
+            yield Attempt(fabric, sample, strategy)
         if not scenario.fail:
             return
         for failure in self.failures()[fabric.name]:

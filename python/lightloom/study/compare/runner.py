@@ -147,7 +147,7 @@ class Runner:
         """Build what the attempt needs; the result runs it."""
         self.progress.update(attempt, 0.0)
         size = self.networks.server_size(attempt.fabric)
-        workload = self.workloads.get(attempt.sample, size)
+        workload = attempt.variant.workloads(self.workloads).get(attempt.sample, size)
         network = self.networks.get(attempt.fabric)
         graph = attempt.variant.graph(workload.graph, network)
         workers = timeline_workers(workload) if attempt.with_timeline else ()

@@ -47,7 +47,9 @@ from lightloom.practice import (
     ExpertProducts,
     Permutation,
     PipelineSchedule,
+    PlanStrategy,
     Precision,
+    Priorities,
     Recompute,
     Sharded,
     StatePrecision,
@@ -176,6 +178,15 @@ class PlanOptions(Strict):
     )
     overlap_chunks: Whole | None = Field(
         None, description="Chunks of the tokens, with overlap-all-to-all 'chunks'; 4 by default."
+    )
+    strategy: PlanStrategy | None = Field(
+        None,
+        description="How copies of tokens get to experts that TP ranks share: each sends its part, "
+        "which the receivers gather (O1, by default), everything (baseline), in chunks (O2 to O4), "
+        "or as the planner finds fastest for each layer (auto, which tries the others as well).",
+    )
+    strategy_chunks: Annotated[Whole, Field(le=64)] | None = Field(
+        None, description="Chunks of O2 to O4; by default as many as the planner finds fastest."
     )
     overlap_shared_experts: Switch | None = Field(
         None, description="Run shared experts during dispatch and combine."
@@ -362,6 +373,21 @@ class ClusterOptions(Strict):
         return self
 
 
+class OrderOptions(Strict):
+    """How the kinds of traffic of a step share links."""
+
+    priorities: Priorities = Field(
+        "none",
+        description="Which traffic goes first on links: none; monta: experts, pipeline, context"
+        " parallelism, gradients; or pipeline: the same with the pipeline first.",
+    )
+    early_gradients: Switch = Field(
+        False,
+        description="Reduce the gradients of experts alongside the all-to-all that ends their"
+        " backward pass, not only after the layer.",
+    )
+
+
 class ProgramOptions(Strict):
     """How a program that is known by name is run."""
 
@@ -477,6 +503,9 @@ class Scenario(Strict):
     memory: KeptOptions = Field(KeptOptions(), description="What GPUs keep of a job.")
     memory_check: Switch = Field(
         True, description="Refuse a plan that does not fit the memory of the GPUs."
+    )
+    traffic: OrderOptions = Field(
+        OrderOptions(), description="How the kinds of traffic of a step share links."
     )
     gradient_bytes: ElementBytes | None = Field(
         None, description="Bytes per element in which gradients are reduced; as published, or 4."

@@ -16,6 +16,7 @@ from lightloom.simulate import Phases, Run
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.failed_parts import Failure, failures_note
 from lightloom.study.compare.job import Job, StepWorkload, load_fabrics
+from lightloom.study.compare.other_strategies import strategy_results
 from lightloom.study.compare.packets import WHOLE_HOPS, packets_note, packets_of
 from lightloom.study.compare.policies import (
     link_up_result,
@@ -35,6 +36,7 @@ from lightloom.study.compare.supply import supply_of
 from lightloom.study.compare.switching import switching_of
 from lightloom.study.compare.variants import OWN, FabricVariant
 from lightloom.units import show_time, show_usd
+from lightloom.workload.build import Workload
 
 if TYPE_CHECKING:
     from lightloom.study.compare.runner import Done
@@ -141,8 +143,7 @@ def _result(
         notes.append(policies_note(policies))
     as_flows = [d.flows.step_time_s for d in nominal if d.flows is not None]
     flows_s = stats.fmean(as_flows) if as_flows else step_time
-    packets = packets_of(job.scenario, phases, first.run, step_time, flows_s)
-    if packets:
+    if packets := packets_of(job.scenario, phases, first.run, step_time, flows_s):
         notes.append(packets_note(packets))
     return FabricResult(
         fabric=fabric.name,
@@ -165,6 +166,7 @@ def _result(
         cost_by_component_usd=dict(costs.network.by_component_usd),
         power_by_component_w=dict(costs.network_power.by_component_w),
         policies=policies,
+        strategies=strategy_results(first_runs),
         link_up=link_up_result(fabric, first.run, first_runs),
         straggler_wait_s=stats.fmean(d.run.straggler_wait_s for d in nominal),
         reconfiguration=_mean([d.run.reconfiguration_summary() for d in nominal]),
@@ -295,11 +297,22 @@ def _inputs(job: Job, samples: Sequence[Sample], workload: StepWorkload) -> dict
         "gpu": job.gpu.name,
         "compute": {"assumed": job.compute.assumed, **job.compute.provenance},
         "demand": dict(workload.provenance),
+        "strategies": _strategies(workload),
         "gpu_sources": _sources(job.gpu.provenance),
         "prices": {"file": prices.name, **_sources(prices.provenance())},
         "power": {"file": powers.name, **_sources(powers.provenance())},
         "samples": [dataclasses.asdict(sample) for sample in samples],
     }
+
+
+def _strategies(workload: StepWorkload) -> list[dict[str, Any]]:
+    """How the all-to-alls of each layer run, where that is not as usual."""
+    if not isinstance(workload, Workload) or workload.plan.strategy == "O1":
+        return []
+    return [
+        {"layer": layer, **dataclasses.asdict(strategy)}
+        for layer, strategy in sorted(workload.strategies.items())
+    ]
 
 
 def _scenario(job: Job) -> dict[str, Any]:

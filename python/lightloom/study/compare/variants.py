@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, get_args
 
 from lightloom.fabric import Fabric, Setting
 from lightloom.fabric.network import Network
+from lightloom.practice import Priorities
 from lightloom.workload.backup_gpu import BackupGpu, with_backup_gpu
+from lightloom.workload.priorities import with_priorities
 from lightloom.workload.task_graph import TaskGraph
+
+if TYPE_CHECKING:
+    from lightloom.study.compare.builds import Workloads
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,10 @@ class FabricVariant:
     def note(self) -> str:
         """What is changed, to remark how long the step takes then; empty where tables show it."""
         return ""
+
+    def workloads(self, compared: Workloads) -> Workloads:
+        """The steps to run, given those that are compared."""
+        return compared
 
     def graph(self, graph: TaskGraph, network: Network) -> TaskGraph:  # noqa: ARG002
         """The task graph of a step on the changed fabric, given that on all parts."""
@@ -120,6 +129,28 @@ class LinkUp(FabricVariant):
 
 
 @dataclass(frozen=True)
+class OtherOrder(FabricVariant):
+    """The step whose traffic has other priorities."""
+
+    priorities: Priorities
+
+    @property
+    def key(self) -> str:
+        """Such as ``priorities=none``."""
+        return f"priorities={self.priorities}"
+
+    @property
+    def note(self) -> str:
+        """What goes first."""
+        first = {"none": "no traffic", "monta": "traffic of experts", "pipeline": "the pipeline"}
+        return f"{first[self.priorities]} goes first ({self.key})"
+
+    def graph(self, graph: TaskGraph, network: Network) -> TaskGraph:  # noqa: ARG002
+        """The task graph with the other priorities."""
+        return with_priorities(graph, self.priorities)
+
+
+@dataclass(frozen=True)
 class Failed(FabricVariant):
     """The fabric without a part; ``backup`` replaces a failed GPU over a ``path``, in words."""
 
@@ -137,6 +168,13 @@ class Failed(FabricVariant):
         if self.backup is None:
             return graph
         return with_backup_gpu(graph, self.backup, network.nvswitch.collective_rate_bps)
+
+
+def traffic_variants(priorities: Priorities) -> list[FabricVariant]:
+    """The other orders of traffic, where there is one."""
+    if priorities == "none":
+        return []
+    return [OtherOrder(other) for other in get_args(Priorities) if other != priorities]
 
 
 def switching_variants(fabric: Fabric, policies: bool) -> dict[FabricVariant, Fabric]:

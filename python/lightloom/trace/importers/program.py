@@ -120,5 +120,11 @@ class RankProgram:
     def recording(self, steps: int = 1) -> RankTrace:
         """What was made."""
         return RankTrace(
-            self.rank, tuple(self.calls), steps, {}, 0, (), tuple(self.computes), tuple(self.waits)
+            self.rank,
+            tuple(self.calls),
+            steps,
+            invented={},
+            stubs=(),
+            computes=tuple(self.computes),
+            stream_waits=tuple(self.waits),
         )

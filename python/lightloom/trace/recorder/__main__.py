@@ -16,8 +16,12 @@ import runpy
 import signal
 import sys
 import traceback
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .session import Session
 
 
 def prepare(spec: dict[str, Any]) -> None:
@@ -36,6 +40,10 @@ def prepare(spec: dict[str, Any]) -> None:
 def record_rank(spec: dict[str, Any]) -> dict[str, Any]:
     """Set the environment, run the program as one rank and return what was recorded."""
     prepare(spec)
+    if not spec["real"]:
+        from .post import Post
+
+        spec["post"] = Post(spec["port"], spec["rank"], spec["runs"])
     return record(spec)
 
 
@@ -47,11 +55,11 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     from .groups import MADE
     from .guard import guard
     from .oracle import RoutingOracle
-    from .peers import Peers
+    from .peers import NeedsRankError, Peers
     from .phases import follow_phases
-    from .places import place_of, reason_of
+    from .places import HangError, place_of, reason_of, refusal_of
     from .processes import follow_forks
-    from .session import Session
+    from .session import Session, follow_threads
     from .stubs import USED
     from .values import Values
 
@@ -60,24 +68,19 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         counts = bytearray((Path(spec["folder"]) / "routing").read_bytes())
         log = torch.frombuffer(counts, dtype=torch.float64).view(spec["routing_shape"])
     oracle = RoutingOracle(spec["rank"], spec["seed"], spec["skew"], log)
-    if spec["real"]:
-        session = Session(None, None, oracle)
-    else:
-        peers = Peers(spec["rank"], oracle, spec["hear"])
-        session = Session(Values(oracle), peers, oracle)
+    peers = None if spec["real"] else Peers(spec["rank"], oracle, spec["post"])
+    session = Session(None if peers is None else Values(oracle), peers, oracle)
     STREAMS.session = session
     PLACE[0] = spec["rank"] % spec["local_world_size"]
     follow_phases(session)
+    follow_threads(session)
     note = Path(spec["folder"]) / f"{spec['name']}.forked"
     if not spec["real"]:
         follow_forks(session, note)
         guard(spec)
-    error, status, reason, place = "", 0, "", ""
-    try:  # what is drawn at random is drawn alike each time
-        torch.manual_seed(spec["seed"])
-        random.seed(spec["seed"])
-        if numpy := sys.modules.get("numpy"):
-            numpy.random.seed(spec["seed"] % 2**32)
+    error, status, reason, place, refusal = "", 0, "", "", None
+    try:
+        seed_all(spec["seed"])
         (Path(spec["folder"]) / "began").touch()
         with session:
             run_program(spec["program"])
@@ -86,7 +89,9 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
     except BaseException as problem:  # whatever a program raises is reported, not raised
         error, status = "".join(traceback.format_exception(problem)), 1
         reason, place = reason_of(problem), place_of(problem)
-        print(f"rank {spec['rank']}: {error}", file=sys.stderr)
+        refusal = refusal_of(problem)
+        if refusal is None:
+            print(f"rank {spec['rank']}: {error}", file=sys.stderr)
     if note.exists():
         reason = note.read_text(encoding="utf-8")
     return {
@@ -100,15 +105,32 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "stream_waits": session.computes.waits,
         "choices": choices_of(session),
         "invented": {} if session.values is None else dict(session.values.invented),
-        "said": {} if session.peers is None else session.peers.said,
+        "needs": refusal.rank if isinstance(refusal, NeedsRankError) else None,
+        "hangs": isinstance(refusal, HangError),
         "routings": oracle.number,
         "logged": oracle.logged,
         "stubs": USED,
-        "alike": 0 if session.peers is None else session.peers.alike,
+        "assumed": assumptions_of(session),
         "torch": torch.__version__,
-        # the first rank's are those of all
-        "groups": MADE if spec["first"] else [],
+        # rank 0 has those of all
+        "groups": MADE if spec["rank"] == min(spec["runs"]) else [],
     }
+
+
+def seed_all(seed: int) -> None:
+    """What is drawn at random is drawn alike each time."""
+    import torch
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
+
+
+def assumptions_of(session: Session) -> dict[str, int]:
+    """What was assumed of other ranks and of data, and how often."""
+    parts = [part.assumed for part in (session.peers, session.values) if part is not None]
+    return dict(sum(parts, Counter()))
 
 
 def computes_of(session: Any) -> list[dict[str, Any]]:
@@ -231,5 +253,4 @@ def main(specification: str) -> None:
     import_once(spec)
     gc.freeze()  # else the ranks' collectors copy what they share
     for line in sys.stdin:
-        if not runs.carry_out(json.loads(line)):
-            break
+        runs.carry_out(json.loads(line))

@@ -219,14 +219,14 @@ def bytes_of(values: Any) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors_of(values))
 
 
-def describe(arguments: Arguments, call_id: int) -> IssuedCall:
-    """The record of a call, without where and when it was made."""
+def describe(arguments: Arguments) -> IssuedCall:
+    """The record of a call, without its number and where and when it was made."""
     tensors = list(tensors_of(arguments.inputs)) or list(tensors_of(arguments.outputs))
     ranks = list(dist.get_process_group_ranks(arguments.group))
     first = tensors[0] if tensors else None
     return IssuedCall(
         op=OPERATIONS[arguments.name],
-        call_id=call_id,
+        call_id=-1,
         function=arguments.name,
         group=_name(arguments.group),
         ranks=ranks,

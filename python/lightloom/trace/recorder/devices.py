@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import types
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,6 +24,9 @@ CPU = torch.device("cpu")
 
 #: index of the GPU that is current; the process of a rank sets it
 PLACE = [0]
+
+#: what a class of tensors has that replies no operators of its own
+PLAIN = torch._C._disabled_torch_dispatch_impl
 
 _number = itertools.count(1)
 
@@ -259,11 +263,14 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
     def parameter(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
         """A parameter has no data, however small it is: its gradient has none."""
         if type(data) is torch.Tensor and not is_meta(data) and data.dtype.is_floating_point:
-            data = torch.empty_like(data.detach(), device="meta")
+            with INSIDE:
+                data = to_meta(data.detach())
         return before(cls, data, requires_grad)
 
     if not real:
         torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
+        for name in ("tolist", "numpy"):
+            setattr(tensor, name, _reading(getattr(tensor, name)))
         tensor.data = _replaceable_data()
         tensor.__deepcopy__ = _copied_deeply(tensor.__deepcopy__)
     move = torch.Tensor.to
@@ -284,20 +291,31 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
         _spoof_methods()
 
 
+def _reading(take: Callable[..., object]) -> Callable[..., object]:
+    """What takes numbers out of PyTorch: those that there are, or invented ones."""
+
+    @functools.wraps(take)
+    def read(self: torch.Tensor, *args: object, **kwargs: object) -> object:
+        session = STREAMS.session
+        if session is None or session.values is None or type(self).__torch_dispatch__ is not PLAIN:
+            return take(self, *args, **kwargs)
+        with INSIDE:
+            return take(session.values.read(self), *args, **kwargs)
+
+    return read
+
+
 def _replaceable_data() -> property:
     """The data of a tensor, which may be replaced by some of another size, known or not."""
     plain: Any = torch._C.TensorBase.data
 
     def replace(self: Any, data: Any) -> None:
-        INSIDE.append(None)
-        try:
+        with INSIDE:
             if is_meta(self) and not is_meta(data):
                 data = to_meta(data)
             elif is_meta(data) and not is_meta(self):
                 data = torch.zeros((), dtype=data.dtype, device="cpu").expand(data.shape)
             plain.__set__(self, data)
-        finally:
-            INSIDE.pop()
 
     return property(plain.__get__, replace)
 
@@ -344,11 +362,11 @@ def _let_shapes_be_asked() -> None:
     enter, leave = FakeTensorMode.__enter__, FakeTensorMode.__exit__
 
     def entered(self: Any) -> Any:
-        INSIDE.append(None)
+        INSIDE.__enter__()
         return enter(self)
 
     def left(self: Any, *error: Any) -> Any:
-        INSIDE.pop()
+        INSIDE.__exit__()
         return leave(self, *error)
 
     FakeTensorMode.__enter__, FakeTensorMode.__exit__ = entered, left  # type: ignore[assignment]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
+from .devices import STREAMS
 from .places import call_site
 
 #: name and ranks of every group that was made; every rank makes all of them
@@ -30,6 +32,27 @@ def _object_of(tensor: torch.Tensor, size: Any, group: Any, weights_only: bool =
     if weights_only:
         return torch.load(io.BytesIO(content), weights_only=True)
     return pickle.loads(content)
+
+
+def _receiving(receive: Callable[..., int]) -> Callable[..., int]:
+    """Receive from a rank that is named, also where the program takes a message from any."""
+
+    @functools.wraps(receive)
+    def recv(
+        tensor: torch.Tensor,
+        src: int | None = None,
+        group: dist.ProcessGroup | None = None,
+        tag: int = 0,
+        group_src: int | None = None,
+    ) -> int:
+        if src is None and group_src is None and STREAMS.session is not None:
+            chosen = group or dist.group.WORLD
+            ranks = dist.get_process_group_ranks(chosen)
+            name = group_name(chosen.group_desc)
+            src = STREAMS.session.peers.first_sender(ranks, name, tag)
+        return int(receive(tensor, src, group, tag, group_src))
+
+    return recv
 
 
 def follow_groups(world_size: int) -> None:
@@ -54,7 +77,7 @@ def spoof_groups(spec: dict[str, Any]) -> None:
     What a program asked for is what :func:`torch.distributed.get_backend` replies. Real groups are
     those of gloo. The rank is read when a group is made, in the process of that rank.
     """
-    from torch.testing._internal.distributed.fake_pg import FakeStore
+    from .post import JobStore
 
     wanted: dict[Any, str] = {}
     start, make, backend_of = (
@@ -71,9 +94,11 @@ def spoof_groups(spec: dict[str, Any]) -> None:
             return
         for name in ("store", "rank", "world_size"):
             other.pop(name, None)
+        # what is Python of it lives as long as this names it
+        spec["store"] = JobStore(spec["post"])
         start(
             backend=backend or "cpu:gloo,cuda:nccl",
-            store=FakeStore(), rank=spec["rank"], world_size=spec["world_size"], **other,
+            store=spec["store"], rank=spec["rank"], world_size=spec["world_size"], **other,
         )  # fmt: skip
 
     @functools.wraps(make)
@@ -95,6 +120,7 @@ def spoof_groups(spec: dict[str, Any]) -> None:
 
     if not spec["real"]:
         c10d._tensor_to_object = _object_of
+        dist.recv = c10d.recv = _receiving(dist.recv)  # type: ignore[assignment]
     for module in (dist, c10d):
         module.init_process_group = init_process_group  # type: ignore[assignment]
         module.get_backend = get_backend  # type: ignore[assignment]

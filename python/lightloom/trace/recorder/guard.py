@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.distributed import checkpoint
 
 from .places import RefusedError, place
 
@@ -81,6 +82,15 @@ def guard(spec: dict[str, Any]) -> None:
             save(obj, f, *args, **kwargs)
 
     torch.save = saved
+    for name in ("save", "async_save", "load"):
+        setattr(checkpoint, name, _refused)
+
+
+def _refused(*_: object, **__: object) -> None:
+    raise RefusedError(
+        f"{place()} saves or loads a checkpoint of all ranks: tensors have no data in a trace; "
+        "leave it out there"
+    )
 
 
 def _is_here(host: str) -> bool:

@@ -1,28 +1,54 @@
-"""What the other ranks would have sent.
+"""What the other ranks send.
 
-Data of floating point needs no answer: it has none. Integers do: a program may read them. The other
-ranks are taken to hold what this one holds, with two exceptions: counts of tokens by expert, which
-the routing oracle knows for every rank, and broadcasts, of which another rank's recording holds the
-data.
+Data of floating point needs no answer: it has none. Integers do: a program may read them. Ranks
+that are recorded together tell each other what they hold. Others are taken to hold what this one
+holds, which is noted, but for counts of tokens by expert, which the routing oracle knows for every
+rank; and where only one rank can know, such as the root of a broadcast, that one has to be
+recorded.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .calls import OPERATIONS
-from .values import is_known, replace_tensors, tensors_of, to_meta
+from .places import RefusedError, place
+from .post import Told, told_of
+from .values import (
+    MAX_KNOWN_FLOATS,
+    common_origin,
+    derive,
+    is_known,
+    origin_of,
+    replace_tensors,
+    tensors_of,
+    to_meta,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .calls import Arguments, IssuedCall
     from .oracle import RoutingOracle
+    from .post import Post
 
-#: larger broadcasts are data, not control
-MAX_CONTROL_BYTES = 1 << 20
+#: writes what comes into the outputs, once the program waits for it
+Finish = Callable[[], None]
+Tensors = list[torch.Tensor]
+
+
+class NeedsRankError(RefusedError):
+    """A rank that would have to be recorded, too."""
+
+    def __init__(self, rank: int, what: str) -> None:
+        super().__init__(
+            f"{place()} gets {what} from rank {rank}, which is not recorded: record it, too, by "
+            f"--rank {rank}"
+        )
+        self.rank = rank
 
 
 class Peers:
@@ -34,76 +60,218 @@ class Peers:
         The rank that is traced.
     oracle
         Knows what experts each rank's tokens visit.
-    hear
-        Returns the broadcasts of a rank, by their number, in a group that is named by root and
-        ranks; none of a rank of which nothing is known.
+    post
+        What the ranks tell each other that are recorded.
     """
 
-    def __init__(
-        self, rank: int, oracle: RoutingOracle, hear: Callable[[int, str], list[Any]]
-    ) -> None:
-        self.rank, self.oracle, self.hear = rank, oracle, hear
-        #: what this rank broadcast, for the others
-        self.said: dict[str, list[Any]] = {}
-        self._turns: dict[str, int] = {}
-        #: calls that were answered as if all ranks held the same
-        self.alike = 0
+    def __init__(self, rank: int, oracle: RoutingOracle, post: Post) -> None:
+        self.rank, self.oracle, self.post = rank, oracle, post
+        self._turns: Counter[str] = Counter()
+        #: how often a place was answered as if all ranks held the same
+        self.assumed: Counter[str] = Counter()
 
-    def reply(self, arguments: Arguments, call: IssuedCall) -> None:
-        """Write into the outputs what this rank would receive."""
-        operation = OPERATIONS[arguments.name]
-        if operation == "broadcast":
-            self._broadcast(arguments, call)
-            return
+    def reply(self, arguments: Arguments, call: IssuedCall) -> Finish | None:
+        """Tell the others what this rank puts in; what writes into the outputs, if anything does.
+
+        Raises
+        ------
+        RefusedError
+            If what only one rank can know is not known.
+        """
         outputs = list(tensors_of(arguments.outputs))
         inputs = list(tensors_of(arguments.inputs))
-        if not inputs or not outputs or not all(map(is_known, (*inputs, *outputs))):
-            return
-        _REPLIES.get(operation, _nothing)(self, call, inputs, outputs)
+        operation = OPERATIONS[arguments.name]
+        if operation in ("send", "receive"):
+            return self._message(call, inputs, outputs)
+        name = self._name(f"{call.group} {call.ranks}")
+        if not any(map(_may_be_told, (*inputs, *outputs))):
+            return None
+        if operation == "broadcast":
+            inputs = outputs
+        if operation not in ("broadcast", "scatter") or call.root == self.rank:
+            self._tell(name, call, inputs)
+        if not outputs or not all(map(is_known, outputs)):
+            return None
+        if operation in ("broadcast", "scatter"):
+            return lambda: self._from_root(name, call, inputs, outputs)
+        if operation not in _REPLIES or not inputs or not all(map(is_known, inputs)):
+            return None
+        if operation in ("gather", "reduce") and call.root != self.rank:
+            return None
+        # the program may change them meanwhile
+        copies = [derive(torch.clone(tensor), origin_of(tensor)) for tensor in inputs]
+
+        def finish() -> None:
+            shares = _Shares(self, name, call)
+            _REPLIES[operation](shares, copies, outputs)
+            derive(outputs, shares.origin or common_origin(copies))
+
+        return finish
 
     def functional(
         self, func: Any, arguments: Arguments, call: IssuedCall, args: Any, kwargs: dict[str, Any]
-    ) -> Any:
-        """Return the outputs of a functional collective."""
+    ) -> tuple[Any, Finish | None]:
+        """Return the outputs of a functional collective, and what writes into them."""
         inputs = list(tensors_of(arguments.inputs))
+        result = func(*replace_tensors(args, to_meta), **_without_data(kwargs))
         if all(map(is_known, inputs)):
-            result = func(*replace_tensors(args, to_meta), **_without_data(kwargs))
-            outputs = replace_tensors(
-                result, lambda t: torch.empty(t.shape, dtype=t.dtype, device="cpu")
+            result = replace_tensors(
+                result, lambda t: torch.zeros(t.shape, dtype=t.dtype, device="cpu")
             )
-            operation = OPERATIONS[arguments.name]
-            _REPLIES.get(operation, _copy)(self, call, inputs, list(tensors_of(outputs)))
-            return outputs
-        return func(*args, **kwargs)
+        arguments.outputs = result
+        return result, self.reply(arguments, call)
 
-    def of_peers(self, call: IssuedCall, mine: torch.Tensor) -> list[torch.Tensor]:
-        """What each rank of a group holds where this one holds `mine`."""
-        routed = self.oracle.of_counts(mine) if mine.dim() >= 1 and _whole(mine) else None
-        if routed is None:
-            self.alike += 1
-            return [mine] * len(call.ranks)
-        choice, size = routed
-        call.routed = choice.number
-        return [
-            self.oracle.counts(choice, rank).view(-1, size).sum(1).to(mine.dtype).view(mine.shape)
-            for rank in call.ranks
-        ]
+    def first_sender(self, call_ranks: list[int], group: str, tag: int) -> int:
+        """The rank whose message is received next where the program takes any rank's.
 
-    def _broadcast(self, arguments: Arguments, call: IssuedCall) -> None:
-        """Remember what this rank says, or hear what another said."""
-        tensors = list(tensors_of(arguments.outputs))
-        name = f"{call.root} {call.ranks}"
-        turn = self._turns[name] = self._turns.get(name, -1) + 1
-        if not all(map(is_known, tensors)) or call.input_bytes > MAX_CONTROL_BYTES:
-            self.said.setdefault(name, []).append(None)
-            return
+        Raises
+        ------
+        RefusedError
+            If none of the group's other ranks is recorded.
+        """
+        others = [rank for rank in call_ranks if rank in self.post.runs and rank != self.rank]
+        if not others:
+            raise RefusedError(
+                f"{place()} receives from any rank, and none that sends is recorded: record all "
+                "ranks of the group, by --rank"
+            )
+        names = {}
+        for rank in others:
+            key = _message_name(rank, self.rank, group, tag)
+            names[rank] = f"{key} {self._turns[key]}"
+        return self.post.first(names)
+
+    def _name(self, key: str) -> str:
+        """What the next call between the same ranks is known by."""
+        turn = self._turns[key]
+        self._turns[key] += 1
+        return f"{key} {turn}"
+
+    def _tell(self, name: str, call: IssuedCall, tensors: list[torch.Tensor]) -> None:
+        known = [tensor if is_known(tensor) else None for tensor in tensors]
+        self.post.put(name, told_of(f"{call.op} at {call.call_site}", known, call.input_splits))
+
+    def _message(
+        self, call: IssuedCall, inputs: list[torch.Tensor], outputs: list[torch.Tensor]
+    ) -> Finish | None:
+        peer = call.peer
+        assert peer is not None
+        ends = (self.rank, peer) if call.op == "send" else (peer, self.rank)
+        name = self._name(_message_name(*ends, call.group, call.tag))
+        if call.op == "send":
+            self._tell(name, call, inputs)
+            return None
+        if not any(map(_may_be_told, outputs)) or not all(map(is_known, outputs)):
+            return None
+        return lambda: self._copy_all(self._told(peer, name, call, "sending"), call, outputs)
+
+    def _from_root(
+        self,
+        name: str,
+        call: IssuedCall,
+        inputs: list[torch.Tensor],
+        outputs: list[torch.Tensor],
+    ) -> None:
+        """Hear what the root says, all of it or this rank's part."""
+        assert call.root is not None
+        place_of_rank = call.ranks.index(self.rank)
         if call.root == self.rank:
-            self.said.setdefault(name, []).append([tensor.tolist() for tensor in tensors])
+            if call.op == "scatter":
+                outputs[0].copy_(inputs[place_of_rank])
             return
-        heard = [] if call.root is None else self.hear(call.root, name)
-        if turn < len(heard) and heard[turn] is not None:
-            for tensor, data in zip(tensors, heard[turn], strict=True):
-                tensor.copy_(torch.tensor(data, dtype=tensor.dtype).view(tensor.shape))
+        told = self._told(call.root, name, call, call.op)
+        if call.op == "scatter":
+            told = replace(told, tensors=told.tensors[place_of_rank : place_of_rank + 1])
+        self._copy_all(told, call, outputs)
+
+    def _copy_all(self, told: Told, call: IssuedCall, outputs: list[torch.Tensor]) -> None:
+        for number, target in enumerate(outputs):
+            data = told.tensor(number)
+            if data is None:
+                self.assume(call)
+                continue
+            if data.numel() != target.numel():
+                raise RefusedError(
+                    f"{call.call_site} expects {target.numel():,} numbers, and gets "
+                    f"{data.numel():,}: {told.op}"
+                )
+            target.copy_(data.view(target.shape))
+        derive(outputs, told.origin)
+
+    def _told(self, rank: int, name: str, call: IssuedCall, what: str) -> Told:
+        """What another rank tells in a call that it has to have."""
+        if rank not in self.post.runs:
+            raise NeedsRankError(rank, f"what steers it ({call.op})")
+        return self.post.take(rank, name, what)
+
+    def assume(self, call: IssuedCall) -> None:
+        """Note that a call was answered without knowing what other ranks hold."""
+        self.assumed[f"{call.op} at {call.call_site}: other ranks hold what this one holds"] += 1
+
+
+class _Shares:
+    """What each rank of a group puts into one call."""
+
+    def __init__(self, peers: Peers, name: str, call: IssuedCall) -> None:
+        self.peers, self.call = peers, call
+        self.place = call.ranks.index(peers.rank)
+        post = peers.post
+        others = [rank for rank in call.ranks if rank in post.runs and rank != peers.rank]
+        self._told = {rank: post.take(rank, name, call.op) for rank in others}
+        #: where numbers were invented that others put in
+        self.origin = next((told.origin for told in self._told.values() if told.origin), None)
+
+    def of(self, mine: torch.Tensor, number: int = 0) -> list[torch.Tensor]:
+        """What each rank holds where this one holds its tensor of this number."""
+        call, peers = self.call, self.peers
+        oracle = peers.oracle
+        routed = oracle.of_counts(mine) if mine.dim() >= 1 and _whole(mine) else None
+        if routed is not None:
+            call.routed = routed[0].number
+        shares = []
+        is_assumed = False
+        for rank in call.ranks:
+            told = self._told.get(rank)
+            share = None if told is None else told.tensor(number)
+            if rank == peers.rank:
+                share = mine
+            elif share is None and routed is not None:
+                choice, size = routed
+                counts = oracle.counts(choice, rank).view(-1, size).sum(1)
+                share = counts.to(mine.dtype).view(mine.shape)
+            elif share is None:
+                is_assumed, share = True, mine
+            shares.append(share)
+        if is_assumed:
+            peers.assume(call)
+        return shares
+
+    def alike(self, mine: torch.Tensor, number: int = 0) -> torch.Tensor:
+        """What all ranks hold, one below the other: as many numbers each."""
+        shares = self.of(mine, number)
+        if len({share.numel() for share in shares}) > 1:
+            sizes = {r: s.numel() for r, s in zip(self.call.ranks, shares, strict=True)}
+            raise RefusedError(
+                f"{self.call.call_site} puts other numbers of elements into {self.call.op} by "
+                f"rank: {sizes}"
+            )
+        return torch.stack([share.reshape(-1) for share in shares])
+
+    def splits(self, rank: int) -> list[int] | None:
+        """Rows that a rank has for each of the group, where it says so."""
+        told = self._told.get(rank)
+        return self.call.input_splits if told is None else told.splits
+
+
+def _message_name(source: int, target: int, group: str, tag: int | None) -> str:
+    return f"{source}>{target} {group} {tag or 0}"
+
+
+def _may_be_told(tensor: torch.Tensor) -> bool:
+    """Whether a rank may know the numbers of such a tensor: the same on all ranks."""
+    if tensor.is_complex():
+        return False
+    return not tensor.dtype.is_floating_point or tensor.numel() <= MAX_KNOWN_FLOATS
 
 
 def _whole(tensor: torch.Tensor) -> bool:
@@ -114,81 +282,92 @@ def _without_data(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {key: replace_tensors(value, to_meta) for key, value in kwargs.items()}
 
 
-def _nothing(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
-    """Messages: what arrives is unknown, and the buffer keeps what it holds."""
+def _put(data: torch.Tensor, target: torch.Tensor) -> None:
+    """Write numbers into a tensor; of a rank that is not recorded there may be others."""
+    flat = data.reshape(-1)
+    if flat.numel() == target.numel():
+        target.copy_(flat.view(target.shape))
+    elif flat.numel() > target.numel():
+        target.copy_(flat[: target.numel()].view(target.shape))
 
 
-def _copy(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
-    for source, target in zip(inputs, outputs, strict=True):
-        target.copy_(source)
-
-
-def _all_gather(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
+def _all_gather(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
     outputs_each = len(outputs) // len(inputs)
     for number, source in enumerate(inputs):
-        shares = peers.of_peers(call, source)
+        data_by_rank = shares.of(source, number)
         mine = outputs[number * outputs_each : (number + 1) * outputs_each]
-        if outputs_each == len(call.ranks) and outputs_each > 1:
-            for target, data in zip(mine, shares, strict=True):
-                target.copy_(data.view(target.shape))
+        if outputs_each == len(shares.call.ranks) and outputs_each > 1:
+            for target, data in zip(mine, data_by_rank, strict=True):
+                _put(data, target)
         else:
-            mine[0].copy_(torch.cat([data.reshape(-1) for data in shares]).view(mine[0].shape))
+            _put(torch.cat([data.reshape(-1) for data in data_by_rank]), mine[0])
 
 
-def _all_reduce(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
-    for source, target in zip(inputs, outputs, strict=True):
-        target.copy_(_reduced(call, peers.of_peers(call, source)))
+def _all_reduce(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
+    for number, (source, target) in enumerate(zip(inputs, outputs, strict=True)):
+        target.copy_(_reduced(shares, source, number).view(target.shape))
 
 
-def _reduced(call: IssuedCall, shares: list[torch.Tensor]) -> torch.Tensor:
-    together = torch.stack(shares)
-    if call.reduction in ("sum", "premul_sum"):
-        return together.sum(0).to(shares[0].dtype)
-    if call.reduction == "product":
-        return together.prod(0).to(shares[0].dtype)
-    if call.reduction == "max":
+def _reduced(shares: _Shares, mine: torch.Tensor, number: int) -> torch.Tensor:
+    together, reduction = shares.alike(mine, number), shares.call.reduction
+    if reduction in ("sum", "premul_sum"):
+        return together.sum(0).to(mine.dtype)
+    if reduction == "product":
+        return together.prod(0).to(mine.dtype)
+    if reduction == "max":
         return together.amax(0)
-    if call.reduction == "min":
+    if reduction == "min":
         return together.amin(0)
-    if call.reduction == "avg" and shares[0].dtype.is_floating_point:
+    if reduction in _BITWISE:
+        result = together[0].clone()
+        for row in together[1:]:
+            result = _BITWISE[reduction](result, row)
+        return result
+    if reduction == "avg" and mine.dtype.is_floating_point:
         return together.mean(0)
-    return shares[0].clone()
+    return mine.reshape(-1).clone()
 
 
-def _reduce_scatter(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
-    place = call.ranks.index(peers.rank)
+_BITWISE: dict[str, Callable[..., torch.Tensor]] = {
+    "band": torch.bitwise_and, "bor": torch.bitwise_or, "bxor": torch.bitwise_xor,
+}  # fmt: skip
+
+
+def _reduce_scatter(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
     inputs_each = len(inputs) // len(outputs)
     for number, target in enumerate(outputs):
-        mine = inputs[number * inputs_each : (number + 1) * inputs_each]
-        whole = torch.cat([data.reshape(-1) for data in mine])
-        reduced = _reduced(call, peers.of_peers(call, whole))
         size = target.numel()
-        target.copy_(reduced[place * size : (place + 1) * size].view(target.shape))
+        if inputs_each == 1:
+            whole = _reduced(shares, inputs[number], number)
+            part = whole[shares.place * size : (shares.place + 1) * size]
+        else:  # a list of tensors, of which one is for each rank
+            at = number * inputs_each + shares.place
+            part = _reduced(shares, inputs[at], at)
+        target.copy_(part.view(target.shape))
 
 
-def _all_to_all(peers: Peers, call: IssuedCall, inputs: Any, outputs: Any) -> None:
-    place, size = call.ranks.index(peers.rank), len(call.ranks)
+def _all_to_all(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
+    place, size = shares.place, len(shares.call.ranks)
     if len(inputs) > 1:
-        whole = torch.cat([data.reshape(-1) for data in inputs])
-        lengths = [data.numel() for data in inputs]
+        # as a rank sends to its own place, so do those that are not known
+        parts = [
+            data.reshape(-1) for data in shares.of(inputs[place], place)
+        ]  # fmt: skip
     else:
-        whole = inputs[0].reshape(-1)
-        rows = inputs[0].shape[0] if inputs[0].dim() else 1
-        row_size = whole.numel() // max(rows, 1)
-        splits = call.input_splits or [rows // size] * size
-        lengths = [split * row_size for split in splits]
-    start = sum(lengths[:place])
-    shares = peers.of_peers(call, whole)
-    parts = [data[start : start + lengths[place]] for data in shares]
+        parts = []
+        for rank, data in zip(shares.call.ranks, shares.of(inputs[0]), strict=True):
+            rows = data.shape[0] if data.dim() else 1
+            row_size = data.numel() // max(rows, 1)
+            splits = shares.splits(rank) or [rows // size] * size
+            start = sum(splits[:place]) * row_size
+            parts.append(data.reshape(-1)[start : start + splits[place] * row_size])
     received = torch.cat(parts)
     for target in outputs:
-        flat = received[: target.numel()]
-        received = received[target.numel() :]
-        if flat.numel() == target.numel():
-            target.copy_(flat.view(target.shape))
+        part, received = received[: target.numel()], received[target.numel() :]
+        _put(part, target)
 
 
-_REPLIES = {
+_REPLIES: dict[str, Callable[[_Shares, Tensors, Tensors], None]] = {
     "all_gather": _all_gather,
     "all_reduce": _all_reduce,
     "all_to_all": _all_to_all,

@@ -36,6 +36,10 @@ class RefusedError(PermissionError):
     """Something that a traced program may not do."""
 
 
+class HangError(RefusedError):
+    """A rank that waits for one that does not come."""
+
+
 def place() -> str:
     """The innermost place in the user's own code."""
     frames = [(frame.filename, frame.lineno, frame.name) for frame in traceback.extract_stack()]
@@ -50,11 +54,8 @@ def reason_of(problem: BaseException) -> str:
     str
         Empty where the exception says enough.
     """
-    error: BaseException | None = problem
-    while error is not None:
-        if isinstance(error, RefusedError):
-            return str(error)
-        error = error.__cause__ or error.__context__
+    if refusal := refusal_of(problem):
+        return str(refusal)
     frames = [
         (frame.filename, frame.lineno, frame.name)
         for frame in traceback.extract_tb(problem.__traceback__)
@@ -69,6 +70,14 @@ def reason_of(problem: BaseException) -> str:
             "out, or trace it as on a machine without GPUs, by --device cpu"
         )
     return ""
+
+
+def refusal_of(problem: BaseException) -> RefusedError | None:
+    """What was refused, if that is why a program failed."""
+    error: BaseException | None = problem
+    while error is not None and not isinstance(error, RefusedError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def place_of(problem: BaseException) -> str:

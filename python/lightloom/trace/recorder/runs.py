@@ -1,8 +1,7 @@
 """Runs of a program, each as one rank in a process of its own, several at a time.
 
 All begin where PyTorch and what the program imports first have been imported. A rank may have to
-hear what another one broadcasts: it waits for those that were asked for before it, and no others,
-so that what it hears does not depend on how many run at a time.
+know what another one sends: it waits for that (see `post`), while others run in its place.
 """
 
 from __future__ import annotations
@@ -19,9 +18,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch.distributed
+
+from .post import STUCK, WAITING, WAITS
 from .processes import end_descendants
 
-POLL_S = 0.02
+POLL_S = 0.01
+
+#: how long all may wait before it is said that they wait for each other
+STUCK_S = 1.0
 
 
 class Runs:
@@ -41,22 +46,59 @@ class Runs:
         self.spec, self.record = spec, record
         self.folder = Path(spec["folder"])
         self.running: dict[int, str] = {}
-        #: of each program, the ranks that were asked for
-        self.requested: dict[int, list[int]] = defaultdict(list)
+        #: of each program, the run of each rank that was asked for: the last one
+        self.requested: dict[int, dict[int, str]] = defaultdict(dict)
+        self.store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True)
+        self._batch = 0
+        self._quiet = (0, 0.0)
 
-    def carry_out(self, runs: list[list[int]]) -> bool:
-        """Carry out runs, given as the number of a program and a rank; False if one has failed."""
-        waiting = list(runs)
-        at_once = len(runs) if self.spec["real"] else self.spec["processes"]
+    def carry_out(self, runs: list[list[int]]) -> None:
+        """Carry out runs, given as the number of a program and a rank, up to one that fails.
+
+        Of those that it ends it is noted that they were left out. Where a run has to hear a rank
+        that is not recorded, those beside it go on: they may have to, too.
+        """
+        self._batch += 1
+        self.store.delete_key(STUCK)
+        for program, rank in runs:
+            self.requested[program][rank] = f"{program}.{self._batch} {rank}"
+        waiting, at_once = list(runs), self.spec["processes"]
+        if self.spec["real"]:
+            at_once = len(runs)
         while waiting or self.running:
-            while waiting and len(self.running) < at_once:
+            while waiting and self._busy() < at_once:
                 self._start(*waiting.pop(0))
-            if not self._finish_one():
-                end_descendants()
-                return False
+            if failed := self._finish_one():
+                for program, rank in waiting:
+                    _write(self.folder / f"{self._name(program, rank)}.json", {"left_out": True})
+                waiting = []
+                if failed.get("needs") is None:
+                    self._end_all()
+            self._look_for_stuck(bool(waiting))
             if not self.spec["real"]:
                 end_descendants(set(self.running))
-        return True
+
+    def _name(self, program: int, rank: int) -> str:
+        """Of the files of a run of this batch."""
+        return f"{self._batch}-{program}-{rank}"
+
+    def _end_all(self) -> None:
+        end_descendants()
+        for name in self.running.values():
+            _write(self.folder / f"{name}.json", {"left_out": True})
+        self.running.clear()
+
+    def _busy(self) -> int:
+        """Runs that do not wait for others."""
+        return len(self.running) - self.store.add(WAITING, 0)
+
+    def _look_for_stuck(self, more: bool) -> None:
+        """Tell runs that all wait for each other."""
+        waits = self.store.add(WAITS, 0)
+        if more or not self.running or self._busy() > 0 or waits != self._quiet[0]:
+            self._quiet = (waits, time.monotonic())
+        elif time.monotonic() - self._quiet[1] > STUCK_S:
+            self.store.set(STUCK, "")
 
     def give_up(self) -> None:
         """End everything; before, those that are running say where they are."""
@@ -71,9 +113,7 @@ class Runs:
         os._exit(1)
 
     def _start(self, program: int, rank: int) -> None:
-        earlier = tuple(self.requested[program])
-        self.requested[program].append(rank)
-        name = f"{program}-{rank}"
+        name = self._name(program, rank)
         child = os.fork()
         if child:
             self.running[child] = name
@@ -85,49 +125,33 @@ class Runs:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         spec = self.spec  # what answers for process groups reads it too
         spec |= {"rank": rank, "program": spec["programs"][program], "name": name}
-        spec |= {"hear": _Heard(self.folder, program, earlier), "first": not earlier}
+        spec |= {"port": self.store.port, "runs": self.requested[program]}
         with (self.folder / f"{name}.stack").open("w", encoding="utf-8") as stack:
             faulthandler.enable(stack, all_threads=False)
             faulthandler.register(signal.SIGUSR1, stack, all_threads=False)
             record = self.record(spec)
         if os.getpid() != number:  # the program forked, and both come back
             os._exit(0)
-        _write(self.folder / f"{name}.said", record.pop("said"))
         _write(self.folder / f"{name}.json", record)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(int(bool(record["error"] or record["status"] or record["reason"])))
 
-    def _finish_one(self) -> bool:
-        """Wait until a run ends; whether it succeeded."""
-        while True:
-            child, status = os.wait()
-            if child in self.running:  # else it is one that a program left behind
-                break
+    def _finish_one(self) -> dict[str, Any]:
+        """Wait a moment for the end of a run; what it reports if it has failed."""
+        child, status = os.waitpid(-1, os.WNOHANG)
+        if child == 0:
+            time.sleep(POLL_S)
+        if child not in self.running:  # also those that a program left behind
+            return {}
         name = self.running.pop(child)
         output = self.folder / f"{name}.json"
         if not output.exists():
             _write(output, {"killed": status})
-        return not status
-
-
-class _Heard:
-    """What earlier ranks broadcast."""
-
-    def __init__(self, folder: Path, program: int, earlier: tuple[int, ...]) -> None:
-        self.folder, self.program, self.earlier = folder, program, earlier
-        self._known: dict[int, dict[str, list[Any]]] = {}
-
-    def __call__(self, root: int, name: str) -> list[Any]:
-        """The broadcasts of a rank in a group; none if it was not asked for before this one."""
-        if root not in self.earlier:
-            return []
-        if root not in self._known:
-            report = self.folder / f"{self.program}-{root}.said"
-            while not report.exists():
-                time.sleep(POLL_S)
-            self._known[root] = json.loads(report.read_text(encoding="utf-8"))
-        return self._known[root].get(name, [])
+        _, program, rank = name.split("-")
+        self.store.set(f"{self.requested[int(program)][int(rank)]} ended", "")
+        report: dict[str, Any] = json.loads(output.read_text(encoding="utf-8")) if status else {}
+        return report
 
 
 def _write(path: Path, content: Any) -> None:

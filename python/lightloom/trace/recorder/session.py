@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import torch
@@ -15,32 +16,35 @@ from .calls import (
     OPERATIONS,
     Arguments,
     IssuedCall,
+    bytes_of,
     describe,
     read_arguments,
 )
 from .computes import Computes
+from .devices import PLAIN
 from .gloo import execute, summed
 from .oracle import Place, RoutingOracle
-from .peers import Peers
+from .peers import Finish, Peers
 from .places import call_site
-from .values import INSIDE, Values, aten, is_known, tensors_of
-
-#: what a class of tensors has that replies no operators of its own
-PLAIN = torch._C._disabled_torch_dispatch_impl
+from .values import CHOOSING, INSIDE, Values, aten, chosen_experts, tensors_of
 
 
 class PendingWork(dist.Work):
     """The handle of a call that was answered at once; notes when the program waits for it."""
 
-    def __init__(self, session: Session, call: IssuedCall, result: Any) -> None:
+    def __init__(
+        self, session: Session, call: IssuedCall, result: Any, finish: Finish | None
+    ) -> None:
         super().__init__()
-        self.session, self.call, self.outputs = session, call, result
+        self.session, self.call, self.outputs, self.finish = session, call, result, finish
 
     def wait(self, timeout: Any = None) -> bool:
         self.session.note_wait(self.call)
+        self._finish()
         return True
 
     def is_completed(self) -> bool:
+        self._finish()
         return True
 
     def is_success(self) -> bool:
@@ -50,9 +54,16 @@ class PendingWork(dist.Work):
         self.wait()
 
     def result(self) -> list[torch.Tensor]:
+        self._finish()
         return list(tensors_of(self.outputs))
 
+    def _finish(self) -> None:
+        finish, self.finish = self.finish, None
+        if finish is not None:
+            self.session.finish(finish)
+
     def get_future(self) -> Any:
+        self._finish()
         future: torch.futures.Future[Any] = torch.futures.Future()
         future.set_result(list(tensors_of(self.outputs)))
         return future
@@ -86,9 +97,10 @@ class Session(TorchDispatchMode):
         if oracle is not None:
             oracle.place = self.place
         self.kept: list[PendingWork] = []
-        self.waiting: dict[int, IssuedCall] = {}
+        self.waiting: dict[int, tuple[IssuedCall, Finish | None]] = {}
         #: what all-to-alls of the forward pass sent, by what is differentiated
         self.forwards: dict[int, tuple[int | None, list[int], list[int]]] = {}
+        self._numbering = threading.Lock()
         #: in a process that the program started
         self.refuse_call: Any = None
 
@@ -103,11 +115,8 @@ class Session(TorchDispatchMode):
         for kind in types:  # sharded and pending tensors: what they do comes here again
             if kind.__torch_dispatch__ is not PLAIN:
                 return NotImplemented
-        INSIDE.append(None)
-        try:
+        with INSIDE:
             return self._dispatch(func, args, {**kwargs} if kwargs else {})
-        finally:
-            INSIDE.pop()
 
     def _dispatch(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func.namespace in NAMESPACES:
@@ -115,9 +124,7 @@ class Session(TorchDispatchMode):
             if name not in LOCAL:
                 return self._communicate(func, args, kwargs)
             if name.startswith("wait_tensor"):
-                for tensor in tensors_of(args):
-                    if call := self.waiting.pop(_storage(tensor), None):
-                        self.note_wait(call)
+                self._wait_for(tensors_of(args))
                 if self.peers is not None:
                     return args[0]
             return func(*args, **kwargs)
@@ -127,6 +134,15 @@ class Session(TorchDispatchMode):
         self.computes.note(func, args, kwargs, result)
         return result
 
+    def _wait_for(self, tensors: list[torch.Tensor]) -> None:
+        """The program waits for what functional collectives return."""
+        for tensor in tensors:
+            if pending := self.waiting.pop(_storage(tensor), None):
+                call, finish = pending
+                self.note_wait(call)
+                if finish is not None:
+                    finish()
+
     def _communicate(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.refuse_call is not None:
             self.refuse_call()
@@ -134,7 +150,7 @@ class Session(TorchDispatchMode):
         arguments = read_arguments(func, args, kwargs)
         if OPERATIONS[arguments.name] == "receive":
             self.begin_step()  # later stages of a pipeline begin with what they receive
-        call = describe(arguments, len(self.calls))
+        call = describe(arguments)
         call.phase = self.where()
         call.layer, call.step, call.stream = self.layers[-1], self.step, self.stream
         call.micro_batch = self.micro_batch
@@ -142,14 +158,19 @@ class Session(TorchDispatchMode):
         call.asynchronous |= func.namespace == "_c10d_functional"
         if call.input_splits and call.output_splits and self.oracle is not None:
             call.routed = self._routed(call, call.input_splits, call.output_splits)
-        self.calls.append(call)
+        with self._numbering:
+            call.call_id = len(self.calls)
+            self.calls.append(call)
         if self.peers is not None:
             return self._reply(func, arguments, call, args, kwargs)
         if execute(arguments):
             return self._done(func, arguments, call)
         if call.reduction == "premul_sum":
             args = summed(func, args)
-        return func(*args, **kwargs)
+        result = func(*args, **kwargs)
+        if func.namespace == "_c10d_functional":
+            call.output_bytes = bytes_of(result)
+        return result
 
     def _routed(self, call: IssuedCall, sent: list[int], received: list[int]) -> int | None:
         """The choice of experts that rows of an all-to-all stem from.
@@ -175,19 +196,25 @@ class Session(TorchDispatchMode):
         """Return what the operator would: its outputs, and a handle where it has one."""
         assert self.peers is not None
         if func.namespace == "_c10d_functional":
-            result = self.peers.functional(func, arguments, call, args, kwargs)
+            result, finish = self.peers.functional(func, arguments, call, args, kwargs)
+            call.output_bytes = bytes_of(result)
             for tensor in tensors_of(result):
-                self.waiting[_storage(tensor)] = call
+                self.waiting[_storage(tensor)] = (call, finish)
+                finish = None  # all outputs are written together
             return result
-        self.peers.reply(arguments, call)
-        return self._done(func, arguments, call)
+        finish = self.peers.reply(arguments, call)
+        return self._done(func, arguments, call, finish)
 
-    def _done(self, func: Any, arguments: Arguments, call: IssuedCall) -> Any:
-        """What an operator returns that has been answered."""
+    def _done(
+        self, func: Any, arguments: Arguments, call: IssuedCall, finish: Finish | None = None
+    ) -> Any:
+        """What an operator returns; its outputs are written once the program waits for it."""
         outputs = arguments.inputs if arguments.outputs is None else arguments.outputs
         if not func._schema.returns:
+            if finish is not None:
+                finish()
             return None
-        work = PendingWork(self, call, outputs)
+        work = PendingWork(self, call, outputs, finish)
         self.kept.append(work)
         boxed = work.boxed()
         return boxed if len(func._schema.returns) == 1 else (outputs, boxed)
@@ -196,9 +223,20 @@ class Session(TorchDispatchMode):
         """A real run: only routers choose as the oracle says, so that runs can be compared."""
         if "device" in kwargs:
             kwargs["device"] = torch.device("cpu")
-        if self.oracle is None or func is not aten.topk.default or is_known(args[0]):
-            return func(*args, **kwargs)
-        chosen = self.oracle.choose(args[0].shape, args[1]).to(args[0].device)
+        result = func(*args, **kwargs)
+        if self.oracle is None or func not in CHOOSING:
+            return result
+        if not args[0].dtype.is_floating_point or args[0].numel() <= 1:
+            return result
+        indices = result if isinstance(result, torch.Tensor) else result[-1]
+        chosen = chosen_experts(self.oracle, func, args, indices)
+        if chosen is None:
+            return result
+        chosen = chosen.to(args[0].device)
+        if isinstance(result, torch.Tensor):
+            return chosen
+        if func is aten.max.dim:
+            return args[0].gather(-1, chosen.unsqueeze(-1)).view(chosen.shape), chosen
         return args[0].gather(-1, chosen), chosen
 
     def begin_step(self) -> bool:
@@ -208,6 +246,11 @@ class Session(TorchDispatchMode):
         if self.phase == "setup":
             self.phase = "between"
         return ended
+
+    def finish(self, write: Finish) -> None:
+        """Write what a call brings; none of it is of the program."""
+        with INSIDE, torch.no_grad():
+            write()
 
     def note_wait(self, call: IssuedCall) -> None:
         """The program waits for a call, if it did not before."""
@@ -226,6 +269,18 @@ class Session(TorchDispatchMode):
         if torch._C._current_graph_task_id() != -1:
             return "backward"
         return self.phase
+
+
+def follow_threads(session: Session) -> None:
+    """Record what threads do that the program starts."""
+    thread: Any = threading.Thread
+    begin = thread._bootstrap_inner
+
+    def begun(self: threading.Thread) -> None:
+        with session:
+            begin(self)
+
+    thread._bootstrap_inner = begun
 
 
 def _storage(tensor: torch.Tensor) -> int:

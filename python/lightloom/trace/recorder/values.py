@@ -2,20 +2,25 @@
 
 Floating-point tensors have a shape and a dtype but no data: they live on PyTorch's meta device,
 where an operator costs microseconds whatever the size. Integers and booleans steer a program (token
-counts, splits, masks, flags), so they are real, on the CPU, and so are floating-point tensors of
-one element that are computed from known numbers (loss scales, learning rates). Where a program asks
-for a number that depends on data (a loss, a norm, the experts of a token), one is invented, by
-rules that are listed here, and noted; the experts are drawn by a routing oracle.
+counts, splits, masks, flags), so they are real, on the CPU, and so are small floating-point tensors
+that are computed from numbers that the program wrote (loss scales, learning rates, statistics).
+Where a program asks for a number that depends on data (a loss, a norm, the experts of a token), one
+is invented, by rules that are listed here, and noted; the experts are drawn by a routing oracle.
+Integers and flags that are derived from invented ones remember where these came from: only if the
+program reads them, or a shape depends on them, is that an assumption.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._ops import OpOverload
 
+from .places import call_site
 from .shapes import MAX_TENSORS, UNKNOWN, Shapes
 
 if TYPE_CHECKING:
@@ -28,14 +33,33 @@ aten = torch.ops.aten
 #: larger integer tensors have no data either
 MAX_KNOWN_BYTES = 1 << 28
 
+#: floating-point numbers of a tensor that keeps what the program wrote
+MAX_KNOWN_FLOATS = 1 << 10
+
 #: elements of known tensors beyond which it is asked whether a result is kept at all
 LARGE = 1 << 16
 
 #: read from the class of tensors, where `devices` replaces what programs see
 is_meta = torch._C.TensorBase.is_meta.__get__
 
-#: not empty while an operator is answered: tensors then say where they are
-INSIDE: list[None] = []
+
+class Inside(threading.local):
+    """Whether this thread answers an operator: tensors then say where they are."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+    def __bool__(self) -> bool:
+        return self.depth > 0
+
+
+INSIDE = Inside()
 
 #: operators that ask for one number of a tensor
 _NUMBER = {aten._local_scalar_dense.default, aten.item.default}
@@ -99,7 +123,33 @@ def is_known(tensor: torch.Tensor) -> bool:
     """Whether a tensor has data that a program may read."""
     if is_meta(tensor):
         return False
-    return not tensor.dtype.is_floating_point or tensor.numel() <= 1
+    return not tensor.dtype.is_floating_point or tensor.numel() <= MAX_KNOWN_FLOATS
+
+
+def origin_of(tensor: torch.Tensor) -> str | None:
+    """Where numbers were invented that a tensor's are derived from; None where none were."""
+    return getattr(tensor, _ORIGIN, None)
+
+
+#: of a tensor: see `origin_of`; and whether any has one
+_ORIGIN, _ANY = "_lightloom_invented_at", [False]
+
+
+def common_origin(tensors: list[torch.Tensor]) -> str | None:
+    """The first of the origins of tensors."""
+    if not _ANY[0]:
+        return None
+    return next((origin for tensor in tensors if (origin := origin_of(tensor))), None)
+
+
+def derive(result: Any, origin: str | None) -> Any:
+    """Note of which invented numbers results are derived, if of any."""
+    if origin is not None:
+        _ANY[0] = True
+        for tensor in tensors_of(result):
+            if not is_meta(tensor):
+                setattr(tensor, _ORIGIN, origin)
+    return result
 
 
 class Values:
@@ -117,6 +167,8 @@ class Values:
         #: of operators on large known tensors: those whose results are kept
         self.kept: set[Any] = set()
         self.invented: Counter[str] = Counter()
+        #: how often each place read what was invented, and where that was
+        self.assumed: Counter[str] = Counter()
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Execute one operator."""
@@ -135,8 +187,30 @@ class Values:
                     return result
             if "device" in kwargs:
                 kwargs["device"] = torch.device("cpu")
-            return replace_tensors(func(*args, **kwargs), _forget_large)
+            origin = common_origin(tensors)
+            if origin is not None and (func in _NUMBER or func in _SHAPED_BY_DATA):
+                self.assume(origin)
+            result = replace_tensors(_executed(func, args, kwargs), _forget_large)
+            return derive(result, origin)
         return self._run_unknown(func, args, kwargs)
+
+    def assume(self, origin: str) -> None:
+        """Note that the program reads what was invented."""
+        site = call_site()
+        read = "" if site in origin else f", read at {site}"
+        self.assumed[f"{origin}: numbers that depend on data were invented{read}"] += 1
+
+    def read(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The numbers of a tensor that a program takes out of PyTorch; invented where unknown."""
+        if not is_known(tensor):
+            shape, dtype = tensor.shape, tensor.dtype
+            self.invented["read"] += 1
+            if not dtype.is_floating_point:
+                self.assume(f"a tensor of {tuple(shape)} whose numbers are not kept")
+            tensor = torch.ones(shape, dtype=dtype, device="cpu")
+        elif origin := origin_of(tensor):
+            self.assume(origin)
+        return tensor
 
     def _without_numbers(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Floating-point results of known tensors, which are not kept; None for others."""
@@ -148,7 +222,7 @@ class Values:
             where = {"device": torch.device("meta")} if "device" in kwargs else {}
             result = func(*replace_tensors(args, to_meta), **(kwargs | where))
             self.shapes.remember(key, result)
-        if all(tensor.is_floating_point() and tensor.numel() > 1 for tensor in tensors_of(result)):
+        if all(t.is_floating_point() and t.numel() > MAX_KNOWN_FLOATS for t in tensors_of(result)):
             return result
         self.kept.add(key)
         return None
@@ -162,6 +236,8 @@ class Values:
             return result
         if result.dtype.is_floating_point and func in _UNSET:
             return result  # may be given data that is not there
+        if result.dtype.is_floating_point and result.numel() > 1:
+            return result  # may be a leaf, whose gradient has no data
         if result.dtype.is_floating_point and str(kwargs.get("device")) == "meta":
             return result  # wanted by PyTorch, for tensors that have no data
         return func(*args, **(kwargs | {"device": torch.device("cpu")}))
@@ -199,13 +275,14 @@ class Values:
             return bare
 
         kept: list[torch.Tensor] = []
+        tensors = tensors_of(args)
         bare = replace_tensors(args, without_data)
         out = func(*bare, **{name: replace_tensors(v, without_data) for name, v in kwargs.items()})
-        passed = {id(tensor) for tensor in tensors_of(args)}
+        passed = {id(tensor) for tensor in tensors}
 
         def known_again(tensor: torch.Tensor) -> torch.Tensor:
             if id(tensor) in originals:  # written in place: it keeps the value that it had
-                return originals[id(tensor)]
+                return derive(originals[id(tensor)], f"{_called(func)} at {call_site()}")
             if id(tensor) in passed or tensor.dtype.is_floating_point or tensor.is_complex():
                 return tensor
             return self._invent(func, args, tensor)
@@ -220,15 +297,19 @@ class Values:
         """Integers or booleans that an operator derives from data that there is not."""
         if like.numel() * like.element_size() > MAX_KNOWN_BYTES:
             return like
-        if func not in _RANDOM:
-            self.note(func)
-        if func is aten.topk.default:
-            return self.oracle.choose(args[0].shape, args[1])
-        if func is aten.argmax.default and like.dim() >= 1 and like.dim() == args[0].dim() - 1:
-            return self.oracle.choose(args[0].shape, 1).squeeze(-1)
+        if func in _RANDOM:
+            return torch.zeros(like.shape, dtype=like.dtype)
+        self.note(func)
+        chosen = chosen_experts(self.oracle, func, args, like)
+        if chosen is not None:
+            return chosen
         if func in _PASS or _says_finite(func, args):
             return torch.ones(like.shape, dtype=like.dtype)
-        if func in {aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable}:
+        return derive(self._guess(func, args, like), f"{_called(func)} at {call_site()}")
+
+    def _guess(self, func: OpOverload, args: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor:
+        """Integers or flags that are as good as any others."""
+        if func in _SORTED:
             dim = args[1] if func is aten.sort.default and len(args) > 1 else -1
             order = torch.arange(like.shape[dim])
             shape = [1] * like.dim()
@@ -238,6 +319,69 @@ class Values:
 
 
 _TENSOR = torch._C.TensorType.get()
+
+#: operators whose largest score of the last dimension is a choice
+_LARGEST = {aten.argmax.default, aten.max.dim}
+_SORTED = {aten.sort.default, aten.sort.stable, aten.argsort.default, aten.argsort.stable}
+#: operators that may choose experts
+CHOOSING = {aten.topk.default, aten.multinomial.default, *_LARGEST, *_SORTED}
+
+#: scores beyond which what is sorted is no choice of experts
+MAX_EXPERTS = 1 << 10
+
+#: operators on known numbers that sizes depend on
+_SHAPED_BY_DATA = {
+    aten.nonzero.default, aten.masked_select.default, aten.repeat_interleave.Tensor,
+    aten.is_nonzero.default,
+}  # fmt: skip
+
+
+def chosen_experts(
+    oracle: RoutingOracle, func: OpOverload, args: tuple[Any, ...], like: torch.Tensor
+) -> torch.Tensor | None:
+    """Experts of tokens, of the shape of `like`, if that is what an operator is asked for."""
+    if func not in CHOOSING:
+        return None
+    scores = args[0]
+    if func is aten.topk.default:
+        return oracle.choose(scores.shape, args[1])
+    if scores.dim() < 2 or (func is not aten.argmax.default and scores.shape[-1] > MAX_EXPERTS):
+        return None
+    if func is aten.multinomial.default:
+        with_repeats = len(args) > 2 and bool(args[2])
+        draws = like.shape[-1]
+        return None if with_repeats and draws > 1 else oracle.choose(scores.shape, draws)
+    place_of_dim = 2 if func is aten.sort.stable else 1
+    dim = args[place_of_dim] if len(args) > place_of_dim else -1
+    if func in _LARGEST:
+        if dim not in (-1, scores.dim() - 1):
+            return None
+        return oracle.choose(scores.shape, 1).view(like.shape)
+    if dim not in (-1, scores.dim() - 1) or scores.shape[-1] < 2:
+        return None
+    first = oracle.choose(scores.shape, 1)
+    return (first + torch.arange(scores.shape[-1])) % scores.shape[-1]
+
+
+def _called(func: OpOverload) -> str:
+    """An operator as a program knows it."""
+    return str(func._schema.name).rpartition("::")[2]
+
+
+def _executed(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The result of an operator; of one that only GPUs have for whole numbers, by other numbers."""
+    try:
+        return func(*args, **kwargs)
+    except NotImplementedError:
+        first = tensors_of(args)[0]
+        if first.dtype.is_floating_point or func._schema.name.endswith("_"):
+            raise
+
+        def widened(tensor: torch.Tensor) -> torch.Tensor:
+            return torch._C.TensorBase.to(tensor, torch.float64)
+
+        result = func(*replace_tensors(args, widened), **kwargs)
+        return replace_tensors(result, lambda t: torch._C.TensorBase.to(t, first.dtype))
 
 
 def _says_finite(func: Any, args: tuple[Any, ...]) -> bool:
@@ -249,7 +393,7 @@ def _says_finite(func: Any, args: tuple[Any, ...]) -> bool:
 
 def _is_small(tensor: torch.Tensor) -> bool:
     if tensor.dtype.is_floating_point or tensor.is_complex():
-        return tensor.numel() <= 1 and not tensor.is_complex()
+        return tensor.numel() <= MAX_KNOWN_FLOATS and not tensor.is_complex()
     return tensor.numel() * tensor.element_size() <= MAX_KNOWN_BYTES
 
 
@@ -270,6 +414,8 @@ def _index(values: Values, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     for index in args[1]:
         if index is not None and index.dtype in (torch.bool, torch.uint8):
             mask = torch.zeros(index.shape, dtype=torch.bool) if is_meta(index) else index
+            if origin := origin_of(mask):
+                values.assume(origin)
             indices += mask.nonzero().unbind(1)
         else:
             indices.append(index)
@@ -285,6 +431,8 @@ def _masked_select(values: Values, func: Any, args: tuple[Any, ...], _: dict[str
         mask = torch.ones(mask.shape, dtype=torch.bool, device="cpu")
     shape = torch.broadcast_shapes(data.shape, mask.shape)
     copies = math.prod(shape) // max(mask.numel(), 1)
+    if origin := origin_of(mask):
+        values.assume(origin)
     number = int(mask.count_nonzero()) * copies
     return torch.empty(number, dtype=data.dtype, device="meta")
 

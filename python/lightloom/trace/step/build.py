@@ -60,7 +60,7 @@ class TracedStep:
 
     @classmethod
     def of(cls, trace: Trace, step: int | None = None) -> TracedStep:
-        """The last step of a trace, or another.
+        """The last whole step of a trace, or another.
 
         Raises
         ------
@@ -293,6 +293,7 @@ class StepBuilder:
     def _provenance(self, source: DemandSource | None) -> dict[str, str]:
         notes = {"trace.program": " ".join(self.step.trace.program)}
         notes["trace.calls_hash"] = self.step.trace.calls_hash
+        notes["trace.step"] = str(self.step.job.step)
         if source is None:
             return notes | {"demand.rows": "as recorded"}
         return notes | {f"demand.{key}": text for key, text in source.provenance.items()}

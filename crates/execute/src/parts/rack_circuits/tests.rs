@@ -94,7 +94,7 @@ impl Run {
         let mut options = PacketTransport::new(name, network.extent()).unwrap();
         (options.config.mtu, options.config.header, options.config.control_bytes) = (1500, 0, 1);
         let places = vec![Place::default(); network.servers as usize];
-        Self::over(&network, config, network.packet_links(&places, &options).unwrap())
+        Self::over(&network, config, network.packet_links(&places, &options, &[0]).unwrap())
     }
 
     fn over(network: &Network, config: &RackCircuits, mut links: Links) -> Self {

@@ -1,0 +1,55 @@
+"""How the all-to-alls to experts run, and what each strategy is worth on each fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from lightloom.report.grid import Grid
+from lightloom.report.strategy_table import MEANINGS
+from lightloom.study.compare.results import FabricResult
+
+
+def worth_grids(results: Sequence[FabricResult]) -> list[Grid]:
+    """The first sample with each strategy, a row for each fabric; no table where none was tried."""
+    tried = [result for result in results if result.strategies]
+    if not tried:
+        return []
+    columns = ["auto", *(each.strategy for each in tried[0].strategies)]
+    times = [
+        [result.sample_step_times_s[0], *(each.step_time_s for each in result.strategies)]
+        for result in tried
+    ]
+    caption = "step of the first sample; auto: the planner's choice for each layer"
+    caption += "".join(f"; {name}: {MEANINGS[name]}" for name in MEANINGS)
+    misfits = [each.strategy for each in tried[0].strategies if not each.fits]
+    if misfits:
+        caption += f"; {' and '.join(misfits)} would not fit the memory of the GPUs"
+    return [
+        Grid(
+            title="What each strategy of the all-to-alls is worth",
+            headers=[("fabric", ""), *((name, "s") for name in columns), ("best", "")],
+            rows=[
+                [r.fabric, *row, columns[row.index(min(row))]]
+                for r, row in zip(tried, times, strict=True)
+            ],
+            best=-1,
+            caption=caption,
+            marked=frozenset((number, 1 + row.index(min(row))) for number, row in enumerate(times)),
+        )
+    ]
+
+
+def strategies_sentence(strategies: Sequence[Mapping[str, int | str]]) -> str:
+    """Which layers run their all-to-alls how; empty where they run as usual."""
+    if not strategies:
+        return ""
+    by_name = sorted(strategies, key=lambda each: (str(each["strategy"]), int(each["layer"])))
+    parts = []
+    for name, group in groupby(by_name, key=lambda each: str(each["strategy"])):
+        layers = list(group)
+        chunks = sorted({int(each["chunks"]) for each in layers})
+        cut = " in " + " to ".join(map(str, dict.fromkeys((chunks[0], chunks[-1])))) + " chunks"
+        count = f"{len(layers)} layer{'s' * (len(layers) > 1)}"
+        parts.append(f"{name}{cut if chunks[-1] > 1 else ''} ({count})")
+    return f"All-to-alls to experts run as {', '.join(parts)}."

@@ -1,0 +1,208 @@
+"""What ranks that are recorded together tell each other: the numbers that they would communicate.
+
+Only what a program may read is told: integers, flags, single numbers. Each rank is a process of its
+own; what one puts under a name is there for the others, which wait for it. A rank that waits for
+one that has ended, or where all wait for each other, is told so: the program would hang.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+
+from .places import HangError, RefusedError, place
+from .values import common_origin
+
+#: how soon, and later on how often, a rank looks for what it waits for
+FIRST_LOOK_S, LOOK_S = 0.001, 0.05
+
+#: larger tensors are data, not control
+MAX_TOLD_BYTES = 1 << 20
+
+Found = TypeVar("Found")
+
+#: counts ranks that wait, and how often any began to wait; set once all wait for each other
+WAITING, WAITS, STUCK = "waiting", "waits", "stuck"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one rank puts into a call.
+
+    Attributes
+    ----------
+    op
+        The operation, and where in the program it is.
+    tensors
+        Dtype, shape and bytes of each tensor; None of those without data.
+    splits
+        Rows for each rank of the group, where the program says so.
+    origin
+        Where numbers were invented that these are derived from.
+    """
+
+    op: str
+    tensors: list[tuple[torch.dtype, tuple[int, ...], bytes] | None]
+    splits: list[int] | None = None
+    origin: str | None = None
+
+    def tensor(self, number: int) -> torch.Tensor | None:
+        """A tensor of these; None where it has no data."""
+        if number >= len(self.tensors) or (told := self.tensors[number]) is None:
+            return None
+        dtype, shape, content = told
+        if not content:
+            return torch.empty(shape, dtype=dtype)
+        return torch.frombuffer(bytearray(content), dtype=dtype).view(shape)
+
+
+def told_of(op: str, tensors: list[torch.Tensor | None], splits: list[int] | None) -> Told:
+    """What a rank tells of tensors of which some have data (the others are None)."""
+    known = [tensor for tensor in tensors if tensor is not None]
+    contents = [None if tensor is None else _content(tensor) for tensor in tensors]
+    return Told(op, contents, splits, common_origin(known))
+
+
+def _content(tensor: torch.Tensor) -> tuple[torch.dtype, tuple[int, ...], bytes] | None:
+    if tensor.numel() * tensor.element_size() > MAX_TOLD_BYTES:
+        return None
+    flat = torch._C.TensorBase.contiguous(tensor.detach()).view(-1)
+    content = torch._C.TensorBase.numpy(flat.view(torch.uint8)).tobytes() if flat.numel() else b""
+    return tensor.dtype, tuple(tensor.shape), content
+
+
+class Post:
+    """Where ranks put what they tell, and find what others told.
+
+    Parameters
+    ----------
+    port
+        Of the store that the recorder keeps.
+    rank
+        The rank that is recorded.
+    runs
+        The ranks that are recorded, and the name of the run of each.
+    """
+
+    def __init__(self, port: int, rank: int, runs: dict[int, str]) -> None:
+        self.rank, self.runs = rank, runs
+        #: of all that is told
+        self.store = dist.TCPStore("127.0.0.1", port, is_master=False)
+
+    def put(self, name: str, told: Told) -> None:
+        """Tell the others something."""
+        self.store.set(f"{self.runs[self.rank]} {name}", pickle.dumps(told))
+
+    def take(self, rank: int, name: str, what: str) -> Told:
+        """What a recorded rank tells; waits until it does.
+
+        Raises
+        ------
+        HangError
+            If it never does.
+        """
+        key = f"{self.runs[rank]} {name}"
+        told: Told = pickle.loads(self.read(key, {rank}, what))
+        return told
+
+    def read(self, key: str, ranks: set[int], what: str) -> bytes:
+        """What some of these ranks put into the store; waits until one does.
+
+        Raises
+        ------
+        HangError
+            If none ever does.
+        """
+
+        def found() -> bytes | None:
+            return bytes(self.store.get(key)) if self.store.check([key]) else None
+
+        content = found()
+        return self._wait(found, ranks, what) if content is None else content
+
+    def first(self, names: dict[int, str]) -> int:
+        """The lowest of the ranks that have told something of the name that it has here.
+
+        Raises
+        ------
+        HangError
+            If none ever does.
+        """
+        keys = {rank: f"{self.runs[rank]} {name}" for rank, name in names.items()}
+
+        def found() -> int | None:
+            return next((rank for rank, key in keys.items() if self.store.check([key])), None)
+
+        rank = found()
+        if rank is None:
+            rank = self._wait(found, set(names), "sending")
+        return rank
+
+    def _wait(self, found: Callable[[], Found | None], ranks: set[int], what: str) -> Found:
+        """Wait until something is found that one of some ranks puts into the store."""
+        self.store.add(WAITS, 1)
+        self.store.add(WAITING, 1)
+        pause_s = FIRST_LOOK_S
+        try:
+            while True:
+                have_ended = all(self.store.check([f"{self.runs[rank]} ended"]) for rank in ranks)
+                is_stuck = self.store.check([STUCK])
+                if (result := found()) is not None:
+                    return result
+                if have_ended or is_stuck:
+                    whom = ", ".join(map(str, sorted(ranks)))
+                    why = "ends" if have_ended else "waits, too,"
+                    raise HangError(
+                        f"{place()} waits for rank {whom}, which {why} without {what}: the "
+                        "program would hang"
+                    )
+                time.sleep(pause_s)
+                pause_s = min(2 * pause_s, LOOK_S)
+        finally:
+            self.store.add(WAITING, -1)
+
+
+class JobStore(dist.Store):
+    """The store of the job's process groups, as the ranks have it that are recorded."""
+
+    def __init__(self, post: Post) -> None:
+        super().__init__()
+        self._post = post
+        self._name = post.runs[post.rank].partition(" ")[0] + " store "
+
+    def set(self, key: str, value: str) -> None:
+        self._post.store.set(self._name + key, value)
+
+    def get(self, key: str) -> bytes:
+        others = self._post.runs.keys() - {self._post.rank}
+        if not (others or self._post.store.check([self._name + key])):
+            raise RefusedError(
+                f"{place()} reads {key!r} of the job's store, which another rank sets: record "
+                "that one, too, by --rank"
+            )
+        return self._post.read(self._name + key, others, f"setting {key!r} in the job's store")
+
+    def add(self, key: str, value: int) -> int:
+        return int(self._post.store.add(self._name + key, value))
+
+    def check(self, keys: list[str]) -> bool:
+        return bool(self._post.store.check([self._name + key for key in keys]))
+
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
+        """Nobody else is there who has to come."""
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        return bytes(self._post.store.compare_set(self._name + key, expected, desired))
+
+    def delete_key(self, key: str) -> bool:
+        return bool(self._post.store.delete_key(self._name + key))
+
+    def num_keys(self) -> int:
+        return int(self._post.store.num_keys())

@@ -1,0 +1,209 @@
+"""A trace has the calls of a real run, as PyTorch's process groups tell them, not the recorder."""
+
+import json
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.torch_python import PYTHON, in_soak
+
+from lightloom.trace.check import disagreements
+from lightloom.trace.record import TracedJob, TraceError, record
+
+HERE = Path(__file__).parent
+LIMIT_S = 120.0
+
+#: ranks and the program
+PROGRAMS = [
+    (2, "schedules 1F1B"),
+    *(
+        pytest.param(ranks, program, marks=in_soak)
+        for ranks, program in [
+            (4, "messages"), (4, "tensor_parallel"), (8, "tensor_parallel"),
+            (4, "schedules GPipe"), (4, "schedules 1F1B"), (4, "schedules Interleaved1F1B"),
+            (2, "schedules InterleavedZeroBubble"), (4, "routers hash"), (4, "sharded ddp"),
+            (4, "sharded ddp-compressed"), (4, "sharded fsdp"), (4, "sharded fsdp2"),
+            (4, "sharded hsdp"), (4, "sharded zero-1"), (4, "fully_sharded"), (4, "pipeline"),
+        ]
+    ),
+]  # fmt: skip
+pytestmark = pytest.mark.usefixtures("pytorch")
+
+
+def command(program):
+    name, *arguments = program.split()
+    return [str(HERE / f"programs/{name}.py"), *arguments]
+
+
+def notes_of(folder, program, ranks):
+    """What the groups of each rank were asked to do in a real run."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running = []
+    for rank in range(ranks):
+        job = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
+               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}  # fmt: skip
+        arguments = [PYTHON, HERE / "really.py", folder / f"{rank}.json", *command(program)]
+        environment = os.environ | {name: str(value) for name, value in job.items()}
+        with (folder / f"{rank}.err").open("w") as said:
+            running.append(
+                subprocess.Popen(
+                    list(map(str, arguments)),
+                    env=environment, stdout=subprocess.DEVNULL, stderr=said,
+                )
+            )  # fmt: skip
+    try:
+        for process in running:
+            process.wait(LIMIT_S)
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    said = [(folder / f"{rank}.err").read_text() for rank in range(ranks)]
+    assert not any("Traceback" in text for text in said), said
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def told(op, ranks, other, input_bytes, output_bytes, dtype):
+    """A call by what both tell of it: what is the same going in and out is told once."""
+    if op == "barrier":
+        return op, ranks, None, 0, 0, ""
+    if op in ("all_reduce", "broadcast"):
+        output_bytes = input_bytes
+    if op in ("send", "receive"):
+        input_bytes = output_bytes = max(input_bytes, output_bytes)
+    return op, ranks, other, input_bytes, output_bytes, dtype
+
+
+def of_trace(call):
+    other = call.peer if call.op in ("send", "receive") else call.root
+    return told(call.op, list(call.ranks), other, call.input_bytes, call.output_bytes, call.dtype)
+
+
+@pytest.mark.parametrize(("ranks", "program"), PROGRAMS)
+def test_a_trace_has_the_calls_of_a_real_run(tmp_path, ranks, program):
+    job = TracedJob(ranks, device="cpu")
+    trace = record([PYTHON, *command(program)], job, range(ranks))
+    assert disagreements(trace) == []
+    assert not any(recorded.assumed for recorded in trace.ranks.values())
+    for rank, notes in enumerate(notes_of(tmp_path, program, ranks)):
+        traced = [of_trace(call) for call in trace.ranks[rank].calls]
+        real = [told(**note) for note in notes]
+        # a message from any rank has no sender until it is there
+        for number, (mine, other) in enumerate(zip(traced, real, strict=True)):
+            if other[0] == "receive" and other[2] is None:
+                traced[number] = (*mine[:2], None, *mine[3:])
+        assert traced == real
+
+
+START = "import torch\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
+STEP = """
+weight = torch.nn.Parameter(torch.ones(3))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+torch.nn.Linear(3, 3)(weight).sum().backward()
+optimizer.step()
+"""
+
+
+def recorded(tmp_path, text, world_size, ranks):
+    script = tmp_path / "script.py"
+    script.write_text(START + text + STEP)
+    return record([PYTHON, str(script)], TracedJob(world_size, device="cpu"), ranks)
+
+
+def test_ranks_that_wait_for_each_other_are_told(tmp_path):
+    text = """
+number = torch.zeros(1, dtype=torch.int64)
+dist.recv(number, 1 - dist.get_rank())
+dist.send(number, 1 - dist.get_rank())
+"""
+    with pytest.raises(TraceError, match=r"waits for rank 1, which waits, too"):
+        recorded(tmp_path, text, 2, [0, 1])
+
+
+def test_a_rank_that_waits_for_one_that_ends_is_told(tmp_path):
+    text = "if dist.get_rank(): dist.broadcast(torch.zeros(1, dtype=torch.int64), 0)"
+    with pytest.raises(TraceError, match=r"rank 1: .* waits for rank 0, which ends without broad"):
+        recorded(tmp_path, text, 2, [0, 1])
+
+
+def test_a_rank_that_steers_the_recorded_one_is_run_too(tmp_path):
+    text = """
+rank = dist.get_rank()
+pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+count = torch.tensor([rank + 3])
+dist.broadcast(count, rank // 2 * 2, group=pairs[rank // 2])
+dist.all_gather([torch.empty(int(count)) for _ in range(2)], torch.ones(int(count)),
+                group=pairs[rank // 2])
+"""
+    trace = recorded(tmp_path, text, 4, [3])
+    assert list(trace.ranks) == [3]
+    assert [call.input_bytes for call in trace.ranks[3].calls] == [8, 4 * (2 + 3)]
+
+
+def test_what_nobody_recorded_is_assumed_and_said(tmp_path):
+    text = "dist.all_reduce(torch.tensor([dist.get_rank(), 1]))"
+    (assumed,) = recorded(tmp_path, text, 2, [0]).ranks[0].assumed.items()
+    assert assumed[0].endswith("script.py:4 in <module>: other ranks hold what this one holds")
+    assert assumed[1] == 1
+    assert not recorded(tmp_path, text, 2, [0, 1]).ranks[0].assumed
+
+
+def test_flags_of_unknown_data_are_an_assumption_once_they_are_read(tmp_path):
+    text = """
+flags = torch.randn(8) > 0
+kept = torch.where(flags, 1.0, 0.0)
+{}
+dist.all_gather([torch.empty(3) for _ in range(2)], torch.ones(3))
+"""
+    unread = recorded(tmp_path, text.format("numbers = flags.int() + 1"), 2, [0])
+    assert not unread.ranks[0].assumed
+    for read in ("int((flags.int() + 1).sum())", "(flags.int() + 1).tolist()", "flags.nonzero()"):
+        assumed = recorded(tmp_path, text.format(read), 2, [0]).ranks[0].assumed
+        (sentence,) = assumed
+        assert "gt at" in sentence
+        assert "script.py:5" in sentence
+        assert "read at" in sentence
+        assert "script.py:7" in sentence
+
+
+def test_small_tensors_keep_what_the_program_wrote(tmp_path):
+    text = """
+shares = torch.tensor([1.0, 3.0]) / 2
+counts = (shares * 2).long().tolist()
+assert counts == [1, 3]
+sums = torch.tensor([0.0, 0.0])
+sums += shares
+dist.all_reduce(sums)
+assert sums.tolist() == [1.0, 3.0]
+assert torch.randn(4, 4).cpu().numpy().shape == (4, 4)
+"""
+    assert recorded(tmp_path, text, 2, [0, 1])
+
+
+def test_threads_and_the_store_of_the_job_are_followed(tmp_path):
+    text = """
+import threading
+store = dist.distributed_c10d._get_default_store()
+store.set(f"size of {dist.get_rank()}", str(dist.get_rank() + 2))
+other = int(store.get(f"size of {1 - dist.get_rank()}"))
+work = threading.Thread(target=lambda: dist.all_reduce(torch.ones(4)))
+work.start()
+work.join()
+dist.scatter_object_list([None], ["a", "b"] if dist.get_rank() == 0 else None)
+dist.all_gather([torch.empty(other) for _ in range(2)], torch.ones(other))
+"""
+    trace = recorded(tmp_path, text, 2, [0, 1])
+    operations = [call.op for call in trace.ranks[0].calls]
+    assert operations[0] == "all_reduce"
+    assert operations[-1] == "all_gather"
+    assert [trace.ranks[rank].calls[-1].input_bytes for rank in (0, 1)] == [12, 8]
+
+
+def test_a_checkpoint_of_all_ranks_is_refused(tmp_path):
+    text = "import torch.distributed.checkpoint as saved\nsaved.save({}, checkpoint_id='there')"
+    with pytest.raises(TraceError, match=r"script.py:5 .* saves or loads a checkpoint"):
+        recorded(tmp_path, text, 2, [0])
