@@ -38,7 +38,7 @@ from lightloom.torch.octets import as_octets
 from lightloom.torch.planners import Planners
 from lightloom.torch.region_member import RegionMember
 from lightloom.torch.ring_sums import RingSums
-from lightloom.torch.server_memory import Octets, ServerMemory
+from lightloom.torch.server_memory import Octets, ServerMemory, name_of
 from lightloom.torch.step_agreement import StepAgreement
 from lightloom.torch.streams import RankStreams, StreamLimits, Way
 from lightloom.torch.waiting import Watch
@@ -190,7 +190,7 @@ class MixNetCollectives:
         self.memory = ServerMemory(
             self._local,
             each,
-            name=f"{secret.hex()}-{self._server}",
+            name=name_of(secret, self._server),
             first=first,
             servers=len(servers),
             gather=lambda told: self.agreement.gather_objects(told)[first : first + each],

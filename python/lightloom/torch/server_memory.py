@@ -11,9 +11,11 @@ Segments are memory without a name: nothing is left when a rank is killed.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import mmap
 import os
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Collection
@@ -31,6 +33,8 @@ _PAGE = 1 << 16
 _PING, _PONG, _ANSWER_S = "ping ", "pong ", 1.0
 #: most bytes of a message between ranks of a server
 _MESSAGE_BYTES = 1 << 12
+#: process, user and group of who sent a message (unix(7): struct ucred)
+_SENDER = struct.Struct("iII")
 #: numbers that each rank has of its own, before those of what came for whom
 _OWN = 8
 _STEP_OUT, _SIZE_OUT, _STEP_IN, _SIZE_IN, _STEP_SUM = range(5)
@@ -87,7 +91,7 @@ class ServerMemory:
     local, count
         The rank's number in the server, and how many there are.
     name
-        Of the job and server; ranks of other servers never see it.
+        Of the job and server, by :func:`name_of`; ranks of other servers never see it.
     first, servers
         The first rank of the server, and the servers of the job.
     gather
@@ -115,6 +119,7 @@ class ServerMemory:
         #: what comes as a message from a rank of the server
         self.on_message: Callable[[str], None] = lambda _text: None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.bind(self._address(local))
         own = [_Segment.make(f"lightloom-{kind}") for kind in ("send", "receive", "numbers")]
         rows = _OWN + count + servers
@@ -172,9 +177,13 @@ class ServerMemory:
     def _listen(self) -> None:
         while True:
             try:
-                data = self._socket.recv(_MESSAGE_BYTES)
+                data, facts, _, _ = self._socket.recvmsg(
+                    _MESSAGE_BYTES, socket.CMSG_SPACE(_SENDER.size)
+                )
             except OSError:
                 return
+            if not _is_own(facts):
+                continue
             text = data.decode(errors="replace")
             if text.startswith(_PING):
                 self.tell(int(text.removeprefix(_PING)), f"{_PONG}{self.local}")
@@ -261,3 +270,18 @@ class ServerMemory:
     def over_circuits(self, servers: Collection[int]) -> int:
         """Bytes on their way over circuits from all ranks of the server to these servers."""
         return int(self._on_circuits[:, list(servers)].sum())
+
+
+def name_of(secret: bytes, server: int) -> str:
+    """The name of a job's server, which any user may read: it does not tell the job's secret."""
+    job = hashlib.blake2b(secret, digest_size=8, person=b"name").hexdigest()
+    return f"{job}-{server}"
+
+
+def _is_own(facts: list[tuple[int, int, bytes]]) -> bool:
+    """Whether the kernel says that a message comes from this user."""
+    return any(
+        (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS)
+        and _SENDER.unpack(data[: _SENDER.size])[1] == os.getuid()
+        for level, kind, data in facts
+    )

@@ -1,0 +1,51 @@
+"""Messages between ranks of a server: which users may send them, and who may read the secret."""
+
+import subprocess
+
+import pytest
+from tests.torch_python import PYTHON, absent
+from tests.unit.torch.test_all_to_all_tp import ENVIRONMENT
+
+PROGRAM = """
+import os, socket, threading, time
+from pathlib import Path
+from lightloom.torch.server_memory import ServerMemory, name_of
+from lightloom.torch.waiting import Watch
+
+secret = os.urandom(16)
+memory = ServerMemory(
+    0, 1, name=name_of(secret, 3), first=0, servers=1, gather=lambda told: [told],
+    watch=Watch(0, 1.0),
+)
+heard, came = [], threading.Event()
+memory.on_message = lambda text: (heard.append(text), came.set())
+names = Path("/proc/net/unix").read_text()
+assert secret.hex() not in names
+address = memory._address(0)
+assert address[1:] in names
+
+child = os.fork()
+if child == 0:
+    if os.getuid() == 0:
+        os.setuid(65534)
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        made.sendto(b"stop of another user", address)
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+memory.tell(0, "own")
+assert came.wait(5)
+print(*heard)
+memory.close()
+"""
+
+if absent("torch", "numpy"):
+    pytest.skip("no PyTorch: make torch", allow_module_level=True)
+
+
+def test_other_users_neither_read_the_secret_nor_are_heard():
+    ran = subprocess.run(
+        [PYTHON, "-c", PROGRAM], env=ENVIRONMENT, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split() == ["own"]
