@@ -126,6 +126,7 @@ class Arrivals:
                 threading.Thread(
                     target=self._serve, args=(connection, key.data), daemon=True
                 ).start()
+        self._selector.close()
 
     def _serve(self, connection: socket.socket, nic: NicPlace) -> None:
         with contextlib.suppress(OSError, RankError):

@@ -62,6 +62,18 @@ class RegionCircuits:
     times: tuple[float, float] = (0.0, 0.0)
 
 
+def check_use(use: str) -> None:
+    """Refuse what is no use of circuits.
+
+    Raises
+    ------
+    InputError
+        If it is none.
+    """
+    if use not in CIRCUIT_USES:
+        raise InputError(f"policy: {expected_one_of(use, CIRCUIT_USES)}")
+
+
 class CircuitDecisions:
     """Asks for circuits and tells all ranks.
 
@@ -84,8 +96,6 @@ class CircuitDecisions:
         use: str,
         wait: Callable[[dist.Work | None], None],
     ) -> None:
-        if use not in CIRCUIT_USES:
-            raise InputError(f"policy: {expected_one_of(use, CIRCUIT_USES)}")
         self._group, self._member, self._use, self._wait = group, member, use, wait
         self._threads = ThreadPoolExecutor(1, "lightloom-decisions")
         self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group)

@@ -31,7 +31,7 @@ from lightloom.control.token import token_for
 from lightloom.errors import InputError
 from lightloom.schedule.carrying import CarriedPart, NicPlace
 from lightloom.torch.arrivals import Arrivals
-from lightloom.torch.circuit_decisions import CircuitDecisions, Demand, RegionCircuits
+from lightloom.torch.circuit_decisions import CircuitDecisions, Demand, RegionCircuits, check_use
 from lightloom.torch.gate import Gate
 from lightloom.torch.job_nics import ServerNics, nics_of, read_nics
 from lightloom.torch.octets import as_octets
@@ -160,7 +160,7 @@ class MixNetCollectives:
     Raises
     ------
     InputError
-        If NICs and ranks do not match, or cannot be used.
+        If NICs and ranks do not match, or cannot be used, or there is no such policy.
     """
 
     def __init__(
@@ -174,6 +174,7 @@ class MixNetCollectives:
         decide_s: float = 10.0,
         limits: StreamLimits | None = None,
     ) -> None:
+        check_use(policy)
         self.rank, ranks = dist.get_rank(), dist.get_world_size()
         if not servers or ranks % len(servers):
             raise InputError(f"{len(servers)} servers: expected a divisor of the {ranks} ranks")

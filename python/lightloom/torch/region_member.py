@@ -76,7 +76,8 @@ class RegionMember:
         self.fences: list[DrainedFence] = []
         #: called when the controller comes and goes, with why
         self.on_change: Callable[[bool, str], None] = lambda _is_there, _why: None
-        self._loop = asyncio.new_event_loop()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
         self._tried = threading.Event()
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="lightloom-member")
@@ -123,11 +124,16 @@ class RegionMember:
 
     def close(self) -> None:
         """Leave the region."""
-        self._loop.call_soon_threadsafe(self._stop.set)
+        with contextlib.suppress(RuntimeError):  # it has left
+            self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(2.0)
 
     def _wait(self, request: Coroutine[object, None, Result]) -> Result:
-        future = asyncio.run_coroutine_threadsafe(request, self._loop)
+        try:
+            future = asyncio.run_coroutine_threadsafe(request, self._loop)
+        except RuntimeError:
+            request.close()
+            raise ServiceError(f"{self._address}: this server has left the region") from None
         try:
             return future.result(self._timeout_s + 1.0)
         except TimeoutError:
@@ -135,8 +141,8 @@ class RegionMember:
             raise ServiceError(f"{self._address}: the controller does not answer") from None
 
     def _run(self) -> None:
-        with contextlib.suppress(RuntimeError):
-            self._loop.run_until_complete(self._keep())
+        with contextlib.suppress(RuntimeError), self._runner:
+            self._runner.run(self._keep())
 
     async def _keep(self) -> None:
         """Connect, and again whenever the connection is lost."""

@@ -138,7 +138,9 @@ class ServerMemory:
         self._came = self._numbers[:, _OWN : _OWN + count]
         self._on_circuits = self._numbers[:, _OWN + count :]
         gather(None)  # nobody goes on before all have mapped what they need
-        threading.Thread(target=self._listen, daemon=True, name="lightloom-wake").start()
+        self._is_closed = False
+        self._listener = threading.Thread(target=self._listen, daemon=True, name="lightloom-wake")
+        self._listener.start()
 
     def _address(self, local: int) -> str:
         return f"\0lightloom/{self._name}/{local}"
@@ -149,7 +151,7 @@ class ServerMemory:
         with contextlib.suppress(BlockingIOError):  # it has enough to wake up from
             try:
                 self._socket.sendto(data, socket.MSG_DONTWAIT, self._address(local))
-            except (ConnectionRefusedError, FileNotFoundError):
+            except (ConnectionRefusedError, FileNotFoundError, BrokenPipeError):
                 return False
         return True
 
@@ -175,7 +177,7 @@ class ServerMemory:
         return [self._first + local for local in others if not self.tell(local)]
 
     def _listen(self) -> None:
-        while True:
+        while not self._is_closed:
             try:
                 data, facts, _, _ = self._socket.recvmsg(
                     _MESSAGE_BYTES, socket.CMSG_SPACE(_SENDER.size)
@@ -195,6 +197,10 @@ class ServerMemory:
 
     def close(self) -> None:
         """Hear no more."""
+        self._is_closed = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RD)  # closing it would not wake the listener
+        self._listener.join(1.0)
         self._socket.close()
 
     def receive_into(self, step: int, size: int) -> Octets:

@@ -36,6 +36,7 @@ memory.tell(0, "own")
 assert came.wait(5)
 print(*heard)
 memory.close()
+assert not any(thread.name == "lightloom-wake" for thread in threading.enumerate())
 """
 
 if absent("torch", "numpy"):
@@ -49,3 +50,20 @@ def test_other_users_neither_read_the_secret_nor_are_heard():
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["own"]
+
+
+def test_a_wrong_policy_is_refused_before_ranks_meet():
+    program = """
+from lightloom.errors import InputError
+from lightloom.torch import MixNet
+
+try:
+    MixNet([], policy="packet")
+except InputError as error:
+    print(error)
+"""
+    ran = subprocess.run(
+        [PYTHON, "-c", program], env=ENVIRONMENT, capture_output=True, text=True, check=True,
+        timeout=60,
+    )  # fmt: skip
+    assert ran.stdout.startswith("policy: ")
