@@ -184,6 +184,19 @@ def make_folder(folder: Path) -> None:
     check_folder(folder)
 
 
+def check_empty(folder: Path) -> None:
+    """Refuse a folder that has files of somebody, and no testbed: they would be replaced.
+
+    Raises
+    ------
+    TestbedError
+        If there is no record of a testbed in it, and any file but the lock.
+    """
+    names = {path.name for path in folder.iterdir()}
+    if RECORD not in names and names - {LOCK}:
+        raise TestbedError(f"{shown_path(folder)}: expected an empty folder; name another (--dir)")
+
+
 def check_folder(folder: Path) -> None:
     """Refuse a folder in which somebody else may have written a record."""
     name = shown_path(folder)

@@ -29,6 +29,7 @@ from lightloom.testbed.record import (
     LOCK,
     LOG,
     TestbedRecord,
+    check_empty,
     check_folder,
     default_folder,
     locked,
@@ -40,10 +41,10 @@ from lightloom.testbed.tools import KernelTools, NicBytes
 
 #: what the processors of a machine carry, in sum of all NICs: a frame costs time at every device
 _GBPS, _GBPS_PER_CORE = 8.0, 4.0
-#: what a testbed leaves in its folder, and what a controller of it does
+#: what a testbed leaves in its folder, and what a controller of it does; the record goes last
 _FILES = (
-    *(f"{RECORD}*", LOG, NICS, PASSWORD, PORTS, REGION),
-    *("testbed.sqlite*", "testbed.sock", "testbed.token", "control.log"),
+    *(LOG, NICS, PASSWORD, PORTS, REGION),
+    *("testbed.sqlite*", SOCKET, TOKENS, "control.log", f"{RECORD}*"),
 )
 
 
@@ -147,7 +148,7 @@ class Testbed:
         LayoutError
             If sizes or rates are out of range.
         TestbedError
-            If there is one in this folder, or the kernel lacks something.
+            If there is one in this folder, or other files, or the kernel lacks something.
         """
         layout = ServerLayout(
             servers=servers,
@@ -162,6 +163,7 @@ class Testbed:
         check_programs()
         folder = (folder or default_folder()).absolute()
         make_folder(folder)
+        check_empty(folder)
         with locked(folder):
             _clear_crashed(folder)
             is_rootless = not is_root() if rootless is None else rootless

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from lightloom.errors import LightloomError
-from lightloom.testbed import ServerLayout, daemon
+from lightloom.testbed import ServerLayout, Testbed, daemon
+from lightloom.testbed import testbed as testbed_module
 from lightloom.testbed.daemon import RECORD
 from lightloom.testbed.probe import check_programs
 from lightloom.testbed.record import (
@@ -143,3 +144,15 @@ def test_a_program_that_is_not_installed_is_named(monkeypatch, missing):
     monkeypatch.setattr(probe.shutil, "which", lambda name: None if name == missing else name)
     with pytest.raises(LightloomError, match=f"^{missing} is not installed; install the package"):
         check_programs()
+
+
+def test_files_of_a_user_are_neither_replaced_nor_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(testbed_module, "check_programs", lambda: None)
+    region = tmp_path / "region.toml"
+    region.write_text("mine\n")
+    with pytest.raises(LightloomError, match="expected an empty folder") as problem:
+        Testbed.up(tmp_path, servers=3, nics=3, rate_gbps=0.1)
+    assert "\n" not in str(problem.value)
+    assert Testbed.clear(tmp_path) is False
+    assert region.read_text() == "mine\n"
+    assert os.listdir(tmp_path) == ["region.toml"]
