@@ -215,9 +215,14 @@ def locked(folder: Path) -> Iterator[None]:
     Raises
     ------
     TestbedError
-        If another command is changing it.
+        If another command is changing it, or has removed it.
     """
-    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    removed = TestbedError(f"{shown_path(folder)}: this testbed was just removed; try again")
+    try:
+        handle = os.open(folder / LOCK, flags, 0o600)
+    except FileNotFoundError:
+        raise removed from None
     try:
         end = time.monotonic() + _LOCK_S
         while not _is_taken(handle):
@@ -226,11 +231,19 @@ def locked(folder: Path) -> Iterator[None]:
                     f"{shown_path(folder)}: another command is changing this testbed"
                 )
             time.sleep(0.01)
-        if not os.path.samestat(os.fstat(handle), (folder / LOCK).stat()):
-            raise TestbedError(f"{shown_path(folder)}: this testbed was just removed; try again")
+        if not _is_there(folder / LOCK, handle):
+            raise removed
         yield
     finally:
         os.close(handle)
+
+
+def _is_there(path: Path, handle: int) -> bool:
+    """Whether an open file is still the one of this path."""
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _is_taken(handle: int) -> bool:

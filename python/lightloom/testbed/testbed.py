@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -321,7 +321,7 @@ class Testbed:
             If there is no such part.
         """
         nics = parts_of(part, self.layout)
-        with locked(self.folder):
+        with self._changing():
             if nics is None:
                 self._record = replace(self._record, switch_failed=True).write(self.folder)
                 daemon.kill(self._controls())
@@ -331,7 +331,7 @@ class Testbed:
     def repair(self, part: str) -> list[str]:
         """Repair a part; return those that are still failed. See :meth:`fail`."""
         nics = parts_of(part, self.layout)
-        with locked(self.folder):
+        with self._changing():
             if nics is None and not self._controls():
                 self._start_switch()
                 self._record = replace(self._record, switch_failed=False).write(self.folder)
@@ -339,6 +339,18 @@ class Testbed:
         return self.failed()
 
     # how
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Keep other commands from changing it; its record is what they have left."""
+        with locked(self.folder):
+            record = TestbedRecord.read(self.folder)
+            if record.mark != self._record.mark:
+                raise TestbedError(
+                    f"{shown_path(self.folder)}: another testbed has taken the place of this one"
+                )
+            self._record = record
+            yield
 
     def _checked(self, server: int) -> int:
         if not 0 <= server < self.layout.servers:
@@ -407,14 +419,19 @@ class Testbed:
         record = self._record
         return [process for process in daemon.marked(record.mark) if process != record.keeper]
 
-    def _remove(self) -> None:
-        """Remove what is left of it: processes, and with them namespaces and devices; files."""
+    def _remove(self, *, keep_folder: bool = False) -> None:
+        """Remove what is left of it: processes, and with them namespaces and devices; files.
+
+        The folder stays, with its lock, for another testbed that takes its place.
+        """
         # a process may have started another one while it was looked for
         while found := {*self._inside(), *daemon.marked(self._record.mark)}:
             daemon.kill(found)
         for pattern in _FILES:
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
+        if keep_folder:
+            return
         (self.folder / LOCK).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # somebody has put something else there
             self.folder.rmdir()
@@ -468,5 +485,4 @@ def _clear_crashed(folder: Path) -> None:
             f"a testbed is up in {shown_path(folder)}; remove it first (lightloom testbed down), "
             "or put this one elsewhere (--dir)"
         )
-    testbed._remove()
-    make_folder(folder)
+    testbed._remove(keep_folder=True)

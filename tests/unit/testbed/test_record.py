@@ -156,3 +156,27 @@ def test_files_of_a_user_are_neither_replaced_nor_removed(tmp_path, monkeypatch)
     assert Testbed.clear(tmp_path) is False
     assert region.read_text() == "mine\n"
     assert os.listdir(tmp_path) == ["region.toml"]
+
+
+def test_a_folder_that_is_gone_cannot_be_locked(tmp_path):
+    folder = tmp_path / "up"
+    with pytest.raises(LightloomError, match="was just removed"), locked(folder):
+        pass
+
+
+def test_the_lock_holds_while_a_crashed_testbed_is_replaced(tmp_path):
+    TestbedRecord.new(LAYOUT).write(tmp_path)
+    with locked(tmp_path):
+        testbed_module._clear_crashed(tmp_path)
+        assert os.listdir(tmp_path) == [LOCK]
+        with pytest.raises(LightloomError, match="another command is changing"), locked(tmp_path):
+            pass
+
+
+@pytest.mark.parametrize("change", ["fail", "repair"])
+def test_a_part_of_a_testbed_that_was_replaced_is_not_changed(tmp_path, change):
+    testbed = Testbed(tmp_path, TestbedRecord.new(LAYOUT).write(tmp_path))
+    other = TestbedRecord.new(LAYOUT).write(tmp_path)
+    with pytest.raises(LightloomError, match="another testbed has taken the place"):
+        getattr(testbed, change)("switch:ocs")
+    assert TestbedRecord.read(tmp_path) == other
