@@ -448,7 +448,7 @@ def begin(rank, given):
     return MixNet(
         servers(),
         controller=given.controller,
-        token=given.token,
+        token=os.environ.get("CONTROLLER_TOKEN", ""),
         policy=given.policy,
         timeout_s=given.timeout,
         limits=StreamLimits(stall_s=1.0, connect_s=0.5),
@@ -475,7 +475,6 @@ def main():
     parser.add_argument("--folder", required=True)
     parser.add_argument("--checks", required=True)
     parser.add_argument("--controller")
-    parser.add_argument("--token", default="")
     parser.add_argument("--policy", default="break-even")
     parser.add_argument("--timeout", type=float, default=10.0)
     parser.add_argument("--changes", type=int, default=50)

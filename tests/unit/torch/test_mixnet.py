@@ -23,6 +23,8 @@ from lightloom.testbed.training import train
 PROGRAM = Path(__file__).with_name("circuits_job.py")
 PACKAGE = Path(__file__).parents[3] / "python"
 RANKS = 8
+#: variable with the controller's token: other users may read command lines
+TOKEN = "CONTROLLER_TOKEN"
 #: seconds of random faults
 SECONDS = "120" if "LIGHTLOOM_SOAK" in os.environ else "2"
 ENVIRONMENT = {"PYTHONPATH": str(PACKAGE), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin"}
@@ -67,11 +69,13 @@ def served(folder, when="always", more=""):
 
 def reports(folder, checks, *words, controller=None):
     """What each rank says."""
+    variables = {}
     if controller is not None:
-        words = (*words, "--controller", controller[0], "--token", controller[1])
+        words = (*words, "--controller", controller[0])
+        variables[TOKEN] = controller[1]
     ran = subprocess.run(
         [PYTHON, PROGRAM, "--folder", folder, "--checks", checks, *words],
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | variables,
         capture_output=True,
         text=True,
         timeout=300,
