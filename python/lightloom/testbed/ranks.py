@@ -10,14 +10,17 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from lightloom.testbed.refusals import TestbedError
 from lightloom.testbed.testbed import Testbed
 
 #: time that ranks have to end after the first has failed, before they are killed
 _GRACE_S = 5.0
+#: time in which lines of ranks that have ended are read, and between looks at ranks
+_READ_S, _LOOK_S = 5.0, 0.05
 #: as a shell says that a command was ended by a signal
 _BY_SIGNAL = 128
 
@@ -57,7 +60,7 @@ def run_ranks(
     ranks = testbed.layout.ranks_per_server
     running: dict[tuple[int, int], subprocess.Popen[bytes]] = {}
     readers = []
-    has_failed, turn = threading.Event(), threading.Lock()
+    turn = threading.Lock()
 
     def say_in_turn(line: str) -> None:
         with turn:
@@ -71,16 +74,20 @@ def run_ranks(
                 running[rank, server] = process
                 assert process.stdout is not None
                 reader = threading.Thread(
-                    target=_read, args=(rank, process, say_in_turn, has_failed)
+                    target=_read, args=(rank, process.stdout, say_in_turn), daemon=True
                 )
                 reader.start()
                 readers.append(reader)
-        while any(reader.is_alive() for reader in readers) and not has_failed.wait(0.05):
-            pass
+        # what a rank has started may hold its output when it has failed
+        while any(reader.is_alive() for reader in readers) and not any(
+            process.poll() for process in running.values()
+        ):
+            time.sleep(_LOOK_S)
     finally:
         _end(running.values())
+        deadline = time.monotonic() + _READ_S
         for reader in readers:
-            reader.join()
+            reader.join(max(0.0, deadline - time.monotonic()))
     return [RankStatus(*place, _status(process)) for place, process in running.items()]
 
 
@@ -109,15 +116,10 @@ def _start(
         raise TestbedError(f"cannot start {words[0]}: {error.strerror}") from None
 
 
-def _read(
-    rank: int, process: subprocess.Popen[bytes], say: Say, has_failed: threading.Event
-) -> None:
-    assert process.stdout is not None
-    with process.stdout as output:
+def _read(rank: int, output: IO[bytes], say: Say) -> None:
+    with output:
         for line in output:
             say(f"[{rank}] {line.decode('utf-8', 'replace').rstrip()}")
-    if process.wait() != 0:
-        has_failed.set()
 
 
 def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
@@ -125,9 +127,10 @@ def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
     for process in processes:
         if process.poll() is None:
             _signal(process, signal.SIGTERM)
+    deadline = time.monotonic() + _GRACE_S
     for process in processes:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
+            process.wait(max(0.0, deadline - time.monotonic()))
         # what it has started may hold its output
         _signal(process, signal.SIGKILL)
         process.wait()
