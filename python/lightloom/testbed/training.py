@@ -6,21 +6,27 @@ rank, and prints a line of JSON per step.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightloom.control.service import is_served
 from lightloom.testbed.ranks import run_ranks
 from lightloom.testbed.refusals import TestbedError
+from lightloom.testbed.region import SOCKET
 from lightloom.testbed.service import serving
 from lightloom.testbed.testbed import Testbed
 
 _PROGRAM = "lightloom.torch.train_gpt"
 _PACKAGE = Path(__file__).parents[2]
+#: a warning of Python, and what it says
+_WARNING = re.compile(r"\b[A-Z]\w*Warning: (.+)")
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,7 @@ def train(
     policy: str,
     python: str,
     say: Callable[[TrainedStep], None],
+    warn: Callable[[str], None] = lambda _text: None,
 ) -> list[TrainedStep]:
     """Train in the servers of a testbed; return its steps.
 
@@ -85,6 +92,8 @@ def train(
         A Python with PyTorch.
     say
         Called with each step when it has ended.
+    warn
+        Called with what the first rank warns of.
 
     Raises
     ------
@@ -101,6 +110,8 @@ def train(
             say(found[-1])
         else:
             others.append(line)
+            if rank == "[0]" and (warning := _WARNING.search(text)):
+                warn(warning[1])
 
     words = [python, "-P", "-m", _PROGRAM, "--steps", str(steps)]
     with _variables(policy), _served(testbed, policy):
@@ -114,7 +125,8 @@ def train(
 @contextlib.contextmanager
 def _served(testbed: Testbed, policy: str) -> Iterator[None]:
     """Serve circuits, unless nobody asks for them or they are served already."""
-    if policy == "packets" or (testbed.folder / "testbed.sock").exists():
+    # a controller that was killed has left its socket
+    if policy == "packets" or asyncio.run(is_served(testbed.folder / SOCKET)):
         yield
     else:
         with serving(testbed):

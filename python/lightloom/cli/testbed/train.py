@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -63,6 +64,7 @@ def _run(call: CommandCall) -> None:
         policy=options.policy,
         python=options.python or default_python(),
         say=lambda step: outputs.say(_line(step)),
+        warn=lambda text: warnings.warn(text, stacklevel=2),
     )
     outputs.write_json({"policy": options.policy, "steps": [asdict(step) for step in steps]})
 
