@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from lightloom.testbed.refusals import TestbedError
 #: name of the file that says which testbed is in a folder
 RECORD = "testbed.json"
 _START_S = 30.0
+#: time in which a command that asks or tells the kernel ends
+_ANSWER_S = 30.0
 #: time in which a process that was killed is gone
 _END_S = 5.0
 #: field of ``/proc/PID/stat``, counted from the state (proc(5))
@@ -65,6 +67,22 @@ def launch(module: str, *arguments: str, before: Iterable[str] = ()) -> Facts:
     if "error" in facts:
         raise TestbedError(facts["error"])
     return facts
+
+
+def run_bounded(words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command of which an answer is expected soon; what it prints.
+
+    Raises
+    ------
+    TestbedError
+        If it does not end.
+    """
+    try:
+        return subprocess.run(
+            words, input=text, capture_output=True, text=True, timeout=_ANSWER_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise TestbedError(f"{words[0]} did not end within {_ANSWER_S:g} s") from None
 
 
 def go_on(work: Callable[[Tell], None], log: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from typing import NamedTuple
 
 from lightloom.testbed import daemon
@@ -91,4 +90,4 @@ def check_kernel(*, rootless: bool | None = None) -> None:
 
 def _has(words: list[str], feature: _Feature) -> bool:
     command = [*words, feature.program, *feature.line.split()]
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    return daemon.run_bounded(command).returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from lightloom.testbed.refusals import TestbedError
 from lightloom.testbed.region import TOKENS
 from lightloom.testbed.testbed import Testbed
 
-_END_S = 10.0
+_START_S, _END_S = 60.0, 10.0
 #: what it leaves in the folder beside the files of the region
 SERVICE_LOG = "control.log"
 
@@ -43,6 +44,8 @@ def serving(testbed: Testbed) -> Iterator[ServedRegion]:
     ):
         try:
             assert process.stdout is not None
+            if not select.select([process.stdout], (), (), _START_S)[0]:
+                raise TestbedError(f"the controller did not start within {_START_S:g} s")
             address = process.stdout.readline().strip()
             if not address:
                 lines = (testbed.folder / SERVICE_LOG).read_text().splitlines() or ["no reason"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -450,8 +449,7 @@ class Testbed:
         if self._record.rootless:
             words += [f"--user=/proc/{process}/ns/user", "--preserve-credentials"]
         words += ["ip", "link", "show", "dev", "lo"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        return self._record.mark in done.stdout.split()
+        return self._record.mark in daemon.run_bounded(words).stdout.split()
 
 
 class _Handle:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from lightloom.errors import echo
 from lightloom.testbed import commands
+from lightloom.testbed.daemon import run_bounded
 from lightloom.testbed.layout import CIRCUITS, PACKETS, ServerNic, server_place
 from lightloom.testbed.record import TestbedRecord
 from lightloom.testbed.refusals import KernelError, TestbedError
@@ -87,7 +87,7 @@ class KernelTools:
         states: dict[str, CableState] = {}
         for place in self._switches:
             words = [*self._record.nsenter(place), "ip", "-json", "-statistics", "link", "show"]
-            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            done = run_bounded(words)
             if done.returncode != 0:
                 raise TestbedError(f"cannot look at the testbed: {' '.join(done.stderr.split())}")
             for device in json.loads(done.stdout):
@@ -116,10 +116,7 @@ class KernelTools:
     def _batch(self, program: str, place: str, lines: Iterable[str]) -> str:
         """Run lines in a namespace; return what they print."""
         text = "".join(f"{line}\n" for line in lines)
-        done = subprocess.run(
-            [*self._record.nsenter(place), program, "-batch", "-"],
-            input=text, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = run_bounded([*self._record.nsenter(place), program, "-batch", "-"], text)
         if done.returncode != 0:
             reason = " ".join(done.stderr.split())
             raise KernelError(f"{program}: {echo(reason, quoted=False, limit=200)}")

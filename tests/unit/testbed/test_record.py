@@ -4,14 +4,17 @@ import json
 import os
 import subprocess
 import sys
+import threading
+import time
 from dataclasses import replace
 
 import pytest
 
 from lightloom.errors import LightloomError
-from lightloom.testbed import ServerLayout, Testbed, daemon
+from lightloom.testbed import ServerLayout, Testbed, daemon, service
 from lightloom.testbed import testbed as testbed_module
 from lightloom.testbed.daemon import RECORD
+from lightloom.testbed.keeper import wait_until_gone
 from lightloom.testbed.probe import check_programs
 from lightloom.testbed.record import (
     LOCK,
@@ -180,3 +183,35 @@ def test_a_part_of_a_testbed_that_was_replaced_is_not_changed(tmp_path, change):
     with pytest.raises(LightloomError, match="another testbed has taken the place"):
         getattr(testbed, change)("switch:ocs")
     assert TestbedRecord.read(tmp_path) == other
+
+
+def test_a_keeper_ends_without_its_record_and_that_of_a_probe_by_itself(tmp_path):
+    """The process that probes the kernel may be killed before it kills the keeper."""
+    begun = time.monotonic()
+    wait_until_gone(tmp_path / RECORD, 0.05)
+    assert 0.05 <= time.monotonic() - begun < 3
+    TestbedRecord.new(LAYOUT).write(tmp_path)
+    waiting = threading.Thread(target=wait_until_gone, args=(tmp_path / RECORD, 0.05), daemon=True)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    (tmp_path / RECORD).unlink()
+    waiting.join(3)
+    assert not waiting.is_alive()
+
+
+def test_a_command_that_hangs_is_given_up_in_one_line(monkeypatch):
+    monkeypatch.setattr(daemon, "_ANSWER_S", 0.1)
+    with pytest.raises(LightloomError, match=r"^sleep did not end within 0\.1 s$"):
+        daemon.run_bounded(["sleep", "60"])
+
+
+def test_a_controller_that_says_nothing_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(service, "_START_S", 0.1)
+    quiet = tmp_path / "quiet"
+    quiet.write_text("#!/bin/sh\nexec sleep 60\n")
+    quiet.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(quiet))
+    testbed = Testbed(tmp_path, TestbedRecord.new(LAYOUT))
+    with pytest.raises(LightloomError, match="did not start within"), service.serving(testbed):
+        pass
