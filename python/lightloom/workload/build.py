@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lightloom.demand.source import DemandSource
-from lightloom.errors import InputError
+from lightloom.errors import InputError, PlanError
 from lightloom.models.model import Model
 from lightloom.parallel import (
     MemoryOptions,
@@ -143,6 +143,7 @@ def build(  # noqa: PLR0913
     """
     options = options or WorkloadOptions()
     check_model(plan, model)
+    _check_early_gradients(plan, options)
     workers = place_workers(RankGrid(plan), gpus_per_server)
     sent = SentDemand()
     notes: dict[str, str] = {}
@@ -170,6 +171,22 @@ def rebuild(workload: Workload, *, compute: ComputeModel, compute_scale: float =
     notes = {key: text for key, text in workload.provenance.items() if key.startswith("demand.")}
     sent = SentDemand(workload.folded, workload.strategies)
     return _assemble(job, workload.workers, sent, (compute, compute_scale), notes)
+
+
+def _check_early_gradients(plan: Plan, options: WorkloadOptions) -> None:
+    """Refuse what would have no effect: gradients have to be there when the all-to-all begins."""
+    if not options.early_gradients:
+        return
+    if plan.schedule == "zero-bubble":
+        raise PlanError(
+            "early-gradients with schedule zero-bubble: gradients of weights are computed later; "
+            "leave one of them out"
+        )
+    if not plan.overlap_gradients:
+        raise PlanError(
+            "early-gradients without overlap-gradients: gradients wait for the end of the step; "
+            "leave one of them out"
+        )
 
 
 def _assemble(

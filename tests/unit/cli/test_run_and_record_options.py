@@ -106,6 +106,7 @@ WRONG_OF_RECORD = {
         "--processes 0": "--processes 0: expected at least 1",
         "--processes 1025": "--processes 1025: expected at most 1,024",
     },
+    "--strict": {"--strict=no": "option '--strict' does not take a value; see lightloom --help"},
     "--connections": {
         "--connections=no": "option '--connections' does not take a value; see lightloom --help"
     },
@@ -176,7 +177,7 @@ def cases(table):
 def test_every_option_has_an_entry():
     assert set(WRONG_OF_RUN) == flags("run")
     assert set(WRONG_OF_RECORD) == flags("trace.record")
-    assert set(USED_BY_RECORD) == flags("trace.record") - {"--json"}
+    assert set(USED_BY_RECORD) == flags("trace.record") - {"--json", "--strict"}
 
 
 @pytest.mark.parametrize(("words", "line"), cases(WRONG_OF_RUN))

@@ -5,7 +5,7 @@ import pytest
 from tests.simulate_graphs import packet
 from tests.workload_fakes import FakeCompute, build_toy, programs, tasks, toy_model
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, PlanError
 from lightloom.parallel import Plan
 from lightloom.simulate import simulate
 from lightloom.workload import WorkloadOptions
@@ -81,12 +81,17 @@ def _between(graph):
         yield found
 
 
-def test_early_gradients_do_nothing_where_gradients_wait_for_the_end():
-    plan = Plan(gpus=32, tp=2, dp=4, ep=4, micro_batches=2, seq_len=128, overlap_gradients=False)
-    late, early = toy(plan), toy(plan, early_gradients=True)
-    assert [rows(it.graph, without=["handle"]) for it in (late, early)].count(
-        rows(late.graph, without=["handle"])
-    ) == 2
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"overlap_gradients": False}, "early-gradients without overlap-gradients"),
+        ({"schedule": "zero-bubble", "pp": 2, "dp": 2}, "with schedule zero-bubble"),
+    ],
+)
+def test_early_gradients_that_would_have_no_effect_are_refused(changes, message):
+    known = {"gpus": 32, "tp": 2, "dp": 4, "ep": 4, "micro_batches": 2, "seq_len": 128}
+    with pytest.raises(PlanError, match=message):
+        toy(Plan(**known | changes), early_gradients=True)
 
 
 @pytest.mark.parametrize("order", ["monta", "pipeline"])

@@ -10,6 +10,8 @@ from lightloom.study.compare.scenario import Scenario
 
 #: tables of a scenario that are about models
 _TABLES = ("plan", "demand", "compute", "memory", "program", "traffic")
+#: what has no option of its own
+_SET_ONLY = ("traffic.", "plan.strategy")
 _FIELDS = ("recompute", "memory_check", "gradient_bytes", "parameter_bytes")
 
 
@@ -33,7 +35,8 @@ def refuse_options(scenario: Scenario, reason: str, *, used: Mapping[str, tuple[
     for key in _given(scenario, used):
         last = "demand" if key == "demand.source" else key.rpartition(".")[2]
         name = last.replace("_", "-").removesuffix("-element-bytes")
-        raise InputError(f"{key} (--{name}) is for a model: {reason}; leave it out")
+        option = f"--set {key}" if key.startswith(_SET_ONLY) else f"--{name}"
+        raise InputError(f"{key} ({option}) is for a model: {reason}; leave it out")
 
 
 def _given(scenario: Scenario, used: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
