@@ -18,7 +18,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -228,7 +228,17 @@ class ServerMemory:
             lambda: self._numbers[local, _STEP_OUT] >= step,
             lambda: f"rank {self._first + local} has not begun step {step}",
         )
-        return self._out[local].seen(max(size, int(self._numbers[local, _SIZE_OUT])))[:size]
+        return self._seen(self._out, local, max(size, int(self._numbers[local, _SIZE_OUT])))[:size]
+
+    def _seen(self, segments: Sequence[_Segment], local: int, size: int) -> Octets:
+        """The bytes of a rank's segment, which goes with its process."""
+        try:
+            return segments[local].seen(size)
+        except FileNotFoundError:
+            gone = f"rank {self._first + local} does not answer: its process has ended"
+            self._watch.on_failure(gone)
+            self._watch.check()
+            raise
 
     def place(self, rank: int, step: int, offset: int, size: int) -> memoryview | None:
         """Where bytes for a rank belong, once it is ready; None if the step is over."""
@@ -240,7 +250,7 @@ class ServerMemory:
         )
         if row[_STEP_IN] > step:
             return None
-        whole = self._in[local].seen(max(offset + size, int(row[_SIZE_IN])))
+        whole = self._seen(self._in, local, max(offset + size, int(row[_SIZE_IN])))
         return memoryview(whole)[offset : offset + size]
 
     def arrived(self, rank: int, size: int) -> None:
@@ -266,7 +276,7 @@ class ServerMemory:
             lambda: self._numbers[local, _STEP_SUM] >= step,
             lambda: f"rank {self._first + local} has not added up in step {step}",
         )
-        return self._out[local].seen(int(self._numbers[local, _SIZE_OUT]))
+        return self._seen(self._out, local, int(self._numbers[local, _SIZE_OUT]))
 
     def add_over_circuits(self, server: int, size: int) -> None:
         """Count bytes that are on their way over circuits from this rank to a server."""

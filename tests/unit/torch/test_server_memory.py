@@ -67,3 +67,34 @@ except InputError as error:
         timeout=60,
     )  # fmt: skip
     assert ran.stdout.startswith("policy: ")
+
+
+def test_a_segment_of_a_rank_that_has_ended_is_an_error_of_the_job():
+    program = """
+import os
+from lightloom.torch.agreement import RankError
+from lightloom.torch.server_memory import _STEP_OUT, ServerMemory
+from lightloom.torch.waiting import Watch
+
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitpid(child, 0)
+watch = Watch(4, 1.0)
+watch.told.set()
+memory = ServerMemory(
+    0, 2, name=os.urandom(8).hex(), first=4, servers=3, watch=watch,
+    gather=lambda told: [told, [f"/proc/{child}/fd/{number}" for number in range(3)]],
+)
+memory._numbers[1, _STEP_OUT] = 7
+try:
+    memory.sent_by(1, 7, 100)
+except RankError as error:
+    print(error)
+"""
+    ran = subprocess.run(
+        [PYTHON, "-c", program], env=ENVIRONMENT, capture_output=True, text=True, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "rank 4: rank 5 does not answer: its process has ended\n"
