@@ -10,7 +10,7 @@ import pytest
 from tests.torch_python import PYTHON, in_soak
 
 from lightloom.trace.check import disagreements
-from lightloom.trace.record import TracedJob, TraceError, record
+from lightloom.trace.record import TracedJob, TraceError, record, record_roles
 
 HERE = Path(__file__).parent
 LIMIT_S = 120.0
@@ -168,6 +168,89 @@ dist.all_gather([torch.empty(3) for _ in range(2)], torch.ones(3))
         assert "script.py:5" in sentence
         assert "read at" in sentence
         assert "script.py:7" in sentence
+
+
+INVENTED = """
+flags = torch.randn(8) > 0
+known = torch.arange(8)
+{}
+dist.all_gather([torch.empty(3) for _ in range(2)], torch.ones(3))
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "is_read"),
+    [
+        ("known[flags]", True),
+        ("torch.bincount(flags.long())", True),
+        ("assert not torch.equal(known, flags.long())", True),
+        ("known[0] = flags.sum(); known.tolist()", True),
+        ("known[0] = flags.sum(); known.zero_(); known.tolist()", False),
+        ("known[flags] = 3", False),
+    ],
+)
+def test_what_depends_on_unknown_data_is_found_through_views_and_sizes(tmp_path, line, is_read):
+    assert bool(recorded(tmp_path, INVENTED.format(line), 2, [0]).ranks[0].assumed) == is_read
+
+
+def test_a_thread_that_hears_a_rank_has_it_run_too(tmp_path):
+    text = """
+import threading
+group = [dist.new_group([0, 1]), dist.new_group([2, 3])][dist.get_rank() // 2]
+count = torch.tensor([dist.get_rank() + 3])
+work = threading.Thread(target=lambda: dist.broadcast(count, dist.get_rank() // 2 * 2, group=group))
+work.start()
+work.join()
+dist.all_reduce(torch.ones(int(count)))
+"""
+    assert recorded(tmp_path, text, 4, [3]).ranks[3].calls[-1].input_bytes == 4 * (2 + 3)
+
+
+def test_ranks_that_compute_beside_waiting_threads_do_not_hang(tmp_path):
+    text = """
+import threading, time
+number = torch.zeros(1, dtype=torch.int64)
+if dist.get_rank() == 0:
+    work = threading.Thread(target=lambda: dist.recv(number, 1))
+    work.start()
+    end = time.monotonic() + 2.5
+    while time.monotonic() < end:
+        pass
+    dist.send(number, 1)
+    work.join()
+else:
+    dist.recv(number, 0)
+    dist.send(number + 7, 0)
+dist.all_reduce(torch.ones(3))
+assert dist.get_rank() or int(number) == 7
+"""
+    assert recorded(tmp_path, text, 2, [0, 1])
+
+
+def test_rows_of_a_rank_that_nobody_recorded_do_not_harm_those_of_others(tmp_path):
+    text = """
+rank = dist.get_rank()
+sent = [[1, 1, 1], [4, 4, 4], [2, 2, 2]][rank]
+rows = torch.full((sum(sent),), rank)
+out = torch.full((7,), -1)
+dist.all_to_all_single(out, rows, [1, 4, 2], sent)
+assert out.tolist()[0] == 0 and out.tolist()[5:] == [2, 2] and -1 not in out.tolist(), out.tolist()
+"""
+    (assumed,) = recorded(tmp_path, text, 3, [0, 2]).ranks[0].assumed
+    assert "all_to_all at" in assumed
+
+
+def test_roles_read_what_earlier_ones_put_into_the_store(tmp_path):
+    script = tmp_path / "script.py"
+    text = """
+store = dist.distributed_c10d._get_default_store()
+if dist.get_rank() == 0:
+    store.set("size", "3")
+dist.all_reduce(torch.ones(int(store.get("size"))))
+"""
+    script.write_text(START + STEP + text + STEP)
+    (trace,) = record_roles([[PYTHON, str(script)]], TracedJob(2, device="cpu"), [1])
+    assert [trace.ranks[rank].calls[-1].input_bytes for rank in (0, 1)] == [12, 12]
 
 
 def test_small_tensors_keep_what_the_program_wrote(tmp_path):

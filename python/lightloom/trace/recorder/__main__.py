@@ -43,7 +43,7 @@ def record_rank(spec: dict[str, Any]) -> dict[str, Any]:
     if not spec["real"]:
         from .post import Post
 
-        spec["post"] = Post(spec["port"], spec["rank"], spec["runs"])
+        spec["post"] = Post(spec["told"], spec["rank"], spec["runs"])
     return record(spec)
 
 
@@ -92,6 +92,8 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         refusal = refusal_of(problem)
         if refusal is None:
             print(f"rank {spec['rank']}: {error}", file=sys.stderr)
+    if refusal is None and session.refusal is not None:  # in a thread of the program
+        refusal, status, reason = session.refusal, 1, str(session.refusal)
     if note.exists():
         reason = note.read_text(encoding="utf-8")
     return {

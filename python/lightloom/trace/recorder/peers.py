@@ -257,10 +257,15 @@ class _Shares:
             )
         return torch.stack([share.reshape(-1) for share in shares])
 
+    def is_told(self, rank: int) -> bool:
+        """Whether a rank said what it puts in."""
+        told = self._told.get(rank)
+        return told is not None and told.tensor(0) is not None
+
     def splits(self, rank: int) -> list[int] | None:
         """Rows that a rank has for each of the group, where it says so."""
         told = self._told.get(rank)
-        return self.call.input_splits if told is None else told.splits
+        return self.call.input_splits if told is None or not self.is_told(rank) else told.splits
 
 
 def _message_name(source: int, target: int, group: str, tag: int | None) -> str:
@@ -283,12 +288,11 @@ def _without_data(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _put(data: torch.Tensor, target: torch.Tensor) -> None:
-    """Write numbers into a tensor; of a rank that is not recorded there may be others."""
-    flat = data.reshape(-1)
-    if flat.numel() == target.numel():
-        target.copy_(flat.view(target.shape))
-    elif flat.numel() > target.numel():
-        target.copy_(flat[: target.numel()].view(target.shape))
+    """Write numbers into a tensor; of what a rank sends that is not recorded, as many as fit."""
+    flat = data.reshape(-1)[: target.numel()]
+    if flat.numel() < target.numel():
+        flat = torch.cat([flat, flat.new_zeros(target.numel() - flat.numel())])
+    target.copy_(flat.view(target.shape))
 
 
 def _all_gather(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
@@ -310,6 +314,8 @@ def _all_reduce(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
 
 def _reduced(shares: _Shares, mine: torch.Tensor, number: int) -> torch.Tensor:
     together, reduction = shares.alike(mine, number), shares.call.reduction
+    if reduction == "premul_sum":  # by a factor that nobody tells
+        shares.peers.assume(shares.call)
     if reduction in ("sum", "premul_sum"):
         return together.sum(0).to(mine.dtype)
     if reduction == "product":
@@ -347,24 +353,39 @@ def _reduce_scatter(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
 
 
 def _all_to_all(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
-    place, size = shares.place, len(shares.call.ranks)
+    place, call = shares.place, shares.call
+    size = len(call.ranks)
     if len(inputs) > 1:
         # as a rank sends to its own place, so do those that are not known
-        parts = [
-            data.reshape(-1) for data in shares.of(inputs[place], place)
-        ]  # fmt: skip
+        parts = [data.reshape(-1) for data in shares.of(inputs[place], place)]
+        targets = outputs
     else:
         parts = []
-        for rank, data in zip(shares.call.ranks, shares.of(inputs[0]), strict=True):
-            rows = data.shape[0] if data.dim() else 1
-            row_size = data.numel() // max(rows, 1)
-            splits = shares.splits(rank) or [rows // size] * size
-            start = sum(splits[:place]) * row_size
-            parts.append(data.reshape(-1)[start : start + splits[place] * row_size])
-    received = torch.cat(parts)
-    for target in outputs:
-        part, received = received[: target.numel()], received[target.numel() :]
+        for rank, data in zip(call.ranks, shares.of(inputs[0]), strict=True):
+            splits = shares.splits(rank)
+            start, stop = _part(data, splits, place, size)
+            parts.append(data.reshape(-1)[start:stop])
+        flat = outputs[0].view(-1)
+        targets = []
+        for sender in range(size):
+            start, stop = _part(outputs[0], call.output_splits, sender, size)
+            targets.append(flat[start:stop])
+    for rank, part, target in zip(call.ranks, parts, targets, strict=True):
+        if part.numel() != target.numel() and shares.is_told(rank):
+            raise RefusedError(
+                f"{call.call_site} expects {target.numel():,} numbers of rank {rank}, which sends "
+                f"{part.numel():,}"
+            )
         _put(part, target)
+
+
+def _part(tensor: torch.Tensor, splits: list[int] | None, place: int, size: int) -> tuple[int, int]:
+    """Where the numbers begin and end that are to or from a rank: whole rows."""
+    rows = tensor.shape[0] if tensor.dim() else 1
+    row_size = tensor.numel() // max(rows, 1)
+    splits = splits or [rows // size] * size
+    start = sum(splits[:place]) * row_size
+    return start, start + splits[place] * row_size
 
 
 _REPLIES: dict[str, Callable[[_Shares, Tensors, Tensors], None]] = {

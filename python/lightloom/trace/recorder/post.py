@@ -8,6 +8,7 @@ one that has ended, or where all wait for each other, is told so: the program wo
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ import torch.distributed as dist
 
 from .places import HangError, RefusedError, place
 from .values import common_origin
+
+#: of processes that open a store
+ANY_NUMBER = -1
 
 #: how soon, and later on how often, a rank looks for what it waits for
 FIRST_LOOK_S, LOOK_S = 0.001, 0.05
@@ -83,18 +87,21 @@ class Post:
 
     Parameters
     ----------
-    port
-        Of the store that the recorder keeps.
+    path
+        Of the store, a file in the recorder's folder, which nobody else may read.
     rank
         The rank that is recorded.
     runs
         The ranks that are recorded, and the name of the run of each.
     """
 
-    def __init__(self, port: int, rank: int, runs: dict[int, str]) -> None:
+    def __init__(self, path: str, rank: int, runs: dict[int, str]) -> None:
         self.rank, self.runs = rank, runs
         #: of all that is told
-        self.store = dist.TCPStore("127.0.0.1", port, is_master=False)
+        self.store = dist.FileStore(path, ANY_NUMBER)
+        #: threads of this rank that wait
+        self._waiting = 0
+        self._counting = threading.Lock()
 
     def put(self, name: str, told: Told) -> None:
         """Tell the others something."""
@@ -147,8 +154,7 @@ class Post:
 
     def _wait(self, found: Callable[[], Found | None], ranks: set[int], what: str) -> Found:
         """Wait until something is found that one of some ranks puts into the store."""
-        self.store.add(WAITS, 1)
-        self.store.add(WAITING, 1)
+        self._count(1)
         pause_s = FIRST_LOOK_S
         try:
             while True:
@@ -166,7 +172,15 @@ class Post:
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LOOK_S)
         finally:
-            self.store.add(WAITING, -1)
+            self._count(-1)
+
+    def _count(self, more: int) -> None:
+        """Count this rank among those that wait, while any of its threads does."""
+        with self._counting:
+            before, self._waiting = self._waiting, self._waiting + more
+            if not before or not self._waiting:
+                self.store.add(WAITING, more)
+            self.store.add(WAITS, 1)
 
 
 class JobStore(dist.Store):
@@ -175,19 +189,28 @@ class JobStore(dist.Store):
     def __init__(self, post: Post) -> None:
         super().__init__()
         self._post = post
-        self._name = post.runs[post.rank].partition(" ")[0] + " store "
+        self._name = self._name_of(post.runs[post.rank])
 
     def set(self, key: str, value: str) -> None:
         self._post.store.set(self._name + key, value)
 
     def get(self, key: str) -> bytes:
-        others = self._post.runs.keys() - {self._post.rank}
-        if not (others or self._post.store.check([self._name + key])):
+        post = self._post
+        # ranks that were recorded earlier wrote under another name
+        for name in {self._name_of(run) for run in post.runs.values()} - {self._name}:
+            if post.store.check([name + key]) and not post.store.check([self._name + key]):
+                return bytes(post.store.get(name + key))
+        others = post.runs.keys() - {post.rank}
+        if not (others or post.store.check([self._name + key])):
             raise RefusedError(
                 f"{place()} reads {key!r} of the job's store, which another rank sets: record "
                 "that one, too, by --rank"
             )
-        return self._post.read(self._name + key, others, f"setting {key!r} in the job's store")
+        return post.read(self._name + key, others, f"setting {key!r} in the job's store")
+
+    @staticmethod
+    def _name_of(run: str) -> str:
+        return run.partition(" ")[0] + " store "
 
     def add(self, key: str, value: int) -> int:
         return int(self._post.store.add(self._name + key, value))
@@ -203,6 +226,3 @@ class JobStore(dist.Store):
 
     def delete_key(self, key: str) -> bool:
         return bool(self._post.store.delete_key(self._name + key))
-
-    def num_keys(self) -> int:
-        return int(self._post.store.num_keys())

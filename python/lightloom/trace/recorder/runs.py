@@ -20,13 +20,14 @@ from typing import Any
 
 import torch.distributed
 
-from .post import STUCK, WAITING, WAITS
-from .processes import end_descendants
+from .post import ANY_NUMBER, STUCK, WAITING, WAITS
+from .processes import end_descendants, processor_s
 
 POLL_S = 0.01
 
-#: how long all may wait before it is said that they wait for each other
-STUCK_S = 1.0
+#: how long all may wait before it is said that they wait for each other, and the share of a
+#: processor that each takes for it
+STUCK_S, IDLE = 2.0, 0.03
 
 
 class Runs:
@@ -48,9 +49,10 @@ class Runs:
         self.running: dict[int, str] = {}
         #: of each program, the run of each rank that was asked for: the last one
         self.requested: dict[int, dict[int, str]] = defaultdict(dict)
-        self.store = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True)
+        self.told = str(self.folder / "told")
+        self.store = torch.distributed.FileStore(self.told, ANY_NUMBER)
         self._batch = 0
-        self._quiet = (0, 0.0)
+        self._quiet = (0, 0.0, 0.0)
 
     def carry_out(self, runs: list[list[int]]) -> None:
         """Carry out runs, given as the number of a program and a rank, up to one that fails.
@@ -95,10 +97,15 @@ class Runs:
     def _look_for_stuck(self, more: bool) -> None:
         """Tell runs that all wait for each other."""
         waits = self.store.add(WAITS, 0)
+        now_s = time.monotonic()
         if more or not self.running or self._busy() > 0 or waits != self._quiet[0]:
-            self._quiet = (waits, time.monotonic())
-        elif time.monotonic() - self._quiet[1] > STUCK_S:
-            self.store.set(STUCK, "")
+            self._quiet = (waits, now_s, processor_s(self.running))
+        elif now_s - self._quiet[1] > STUCK_S:
+            # another thread of a rank that waits may compute
+            spent_s = processor_s(self.running) - self._quiet[2]
+            if spent_s < IDLE * len(self.running) * (now_s - self._quiet[1]):
+                self.store.set(STUCK, "")
+            self._quiet = (waits, now_s, processor_s(self.running))
 
     def give_up(self) -> None:
         """End everything; before, those that are running say where they are."""
@@ -125,7 +132,7 @@ class Runs:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         spec = self.spec  # what answers for process groups reads it too
         spec |= {"rank": rank, "program": spec["programs"][program], "name": name}
-        spec |= {"port": self.store.port, "runs": self.requested[program]}
+        spec |= {"told": self.told, "runs": self.requested[program]}
         with (self.folder / f"{name}.stack").open("w", encoding="utf-8") as stack:
             faulthandler.enable(stack, all_threads=False)
             faulthandler.register(signal.SIGUSR1, stack, all_threads=False)

@@ -25,7 +25,7 @@ from .devices import PLAIN
 from .gloo import execute, summed
 from .oracle import Place, RoutingOracle
 from .peers import Finish, Peers
-from .places import call_site
+from .places import RefusedError, call_site
 from .values import CHOOSING, INSIDE, Values, aten, chosen_experts, tensors_of
 
 
@@ -101,6 +101,8 @@ class Session(TorchDispatchMode):
         #: what all-to-alls of the forward pass sent, by what is differentiated
         self.forwards: dict[int, tuple[int | None, list[int], list[int]]] = {}
         self._numbering = threading.Lock()
+        #: what was refused in a thread of the program
+        self.refusal: RefusedError | None = None
         #: in a process that the program started
         self.refuse_call: Any = None
 
@@ -277,6 +279,16 @@ def follow_threads(session: Session) -> None:
     begin = thread._bootstrap_inner
 
     def begun(self: threading.Thread) -> None:
+        run = self.run
+
+        def watched() -> None:
+            try:
+                run()
+            except RefusedError as refusal:
+                session.refusal = session.refusal or refusal
+                raise
+
+        self.run = watched  # type: ignore[method-assign]
         with session:
             begin(self)
 

@@ -128,10 +128,10 @@ def is_known(tensor: torch.Tensor) -> bool:
 
 def origin_of(tensor: torch.Tensor) -> str | None:
     """Where numbers were invented that a tensor's are derived from; None where none were."""
-    return getattr(tensor, _ORIGIN, None)
+    return getattr(tensor.untyped_storage(), _ORIGIN, None) if _ANY[0] else None
 
 
-#: of a tensor: see `origin_of`; and whether any has one
+#: of the storage of a tensor, which its views share; and whether any has one
 _ORIGIN, _ANY = "_lightloom_invented_at", [False]
 
 
@@ -148,8 +148,16 @@ def derive(result: Any, origin: str | None) -> Any:
         _ANY[0] = True
         for tensor in tensors_of(result):
             if not is_meta(tensor):
-                setattr(tensor, _ORIGIN, origin)
+                setattr(tensor.untyped_storage(), _ORIGIN, origin)
     return result
+
+
+def overwritten(func: OpOverload, args: tuple[Any, ...]) -> None:
+    """Forget where numbers came from that an operator replaces, all of them."""
+    if _ANY[0] and func in _REPLACING:
+        storage = args[0].untyped_storage()
+        if args[0].numel() * args[0].element_size() == storage.nbytes():
+            setattr(storage, _ORIGIN, None)
 
 
 class Values:
@@ -187,8 +195,9 @@ class Values:
                     return result
             if "device" in kwargs:
                 kwargs["device"] = torch.device("cpu")
+            overwritten(func, args)
             origin = common_origin(tensors)
-            if origin is not None and (func in _NUMBER or func in _SHAPED_BY_DATA):
+            if origin is not None and (func in _NUMBER or _is_shaped_by(func, args)):
                 self.assume(origin)
             result = replace_tensors(_executed(func, args, kwargs), _forget_large)
             return derive(result, origin)
@@ -332,8 +341,21 @@ MAX_EXPERTS = 1 << 10
 #: operators on known numbers that sizes depend on
 _SHAPED_BY_DATA = {
     aten.nonzero.default, aten.masked_select.default, aten.repeat_interleave.Tensor,
-    aten.is_nonzero.default,
+    aten.is_nonzero.default, aten.bincount.default, aten._unique2.default,
+    aten.unique_consecutive.default, aten.unique_dim.default, aten.equal.default,
+    aten.allclose.default,
 }  # fmt: skip
+
+#: operators that replace what their first argument holds
+_REPLACING = {aten.zero_.default, aten.fill_.Scalar, aten.fill_.Tensor, aten.copy_.default}
+
+
+def _is_shaped_by(func: OpOverload, args: tuple[Any, ...]) -> bool:
+    """Whether what an operator returns has sizes that depend on known numbers, or is none."""
+    if func is aten.index.Tensor:
+        masks = (index for index in args[1] if index is not None)
+        return any(mask.dtype is torch.bool and origin_of(mask) is not None for mask in masks)
+    return func in _SHAPED_BY_DATA
 
 
 def chosen_experts(
@@ -414,7 +436,7 @@ def _index(values: Values, func: Any, args: tuple[Any, ...], kwargs: dict[str, A
     for index in args[1]:
         if index is not None and index.dtype in (torch.bool, torch.uint8):
             mask = torch.zeros(index.shape, dtype=torch.bool) if is_meta(index) else index
-            if origin := origin_of(mask):
+            if func is aten.index.Tensor and (origin := origin_of(mask)):
                 values.assume(origin)
             indices += mask.nonzero().unbind(1)
         else:
