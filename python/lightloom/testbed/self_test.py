@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import select
 import socket
 import subprocess
 import sys
@@ -296,6 +297,9 @@ def _process(
 
 def _wait(receiver: subprocess.Popen[str]) -> None:
     assert receiver.stdout is not None
+    is_there, _, _ = select.select([receiver.stdout], [], [], _END_S)
+    if not is_there:
+        raise TestbedError(f"a receiver did not start within {_END_S:g} s")
     if receiver.stdout.readline() != "ready\n":
         raise TestbedError(f"a receiver did not start: {_last_line(receiver)}")
 
