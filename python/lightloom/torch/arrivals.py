@@ -16,7 +16,7 @@ import termios
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from lightloom.schedule.carrying import NicHop, NicPlace
 from lightloom.torch.agreement import RankError
@@ -205,7 +205,7 @@ class Arrivals:
         hop, *left = greeting.hops
         onward = greeting._replace(hops=tuple(left))
         taker = self._taker(hop.receiver) if left else greeting.receiver
-        with self._crossing(hop, 1):
+        with self._gate.crossing(hop, self._memory, 1):
             further, frames = self._wires.connect((hop,), onward, taker)
         self._connections[further] = hop.sender
         try:
@@ -230,22 +230,10 @@ class Arrivals:
         deadline = time.monotonic() + _FENCE_S
         while self._gate.state(hop) == "fenced" and time.monotonic() < deadline:
             time.sleep(_LOOK_S)
-        with self._crossing(hop, len(data)):
+        with self._gate.crossing(hop, self._memory, len(data)):
             further.sendall(data)
             while _unsent(further):
                 time.sleep(_LOOK_S)
-
-    @contextlib.contextmanager
-    def _crossing(self, hop: NicHop, size: int) -> Iterator[None]:
-        """Count bytes as on their way over a hop, which must be there if it is a circuit."""
-        server, charge = hop.receiver.server, size if hop.sender.is_optical else 0
-        self._memory.add_over_circuits(server, charge)
-        try:
-            if self._gate.state(hop) != "open":
-                raise ConnectionAbortedError(f"{hop.sender} to {hop.receiver} is dark")
-            yield
-        finally:
-            self._memory.add_over_circuits(server, -charge)
 
 
 def _pump(source: socket.socket, send: Callable[[memoryview], object]) -> None:

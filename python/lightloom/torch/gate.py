@@ -10,14 +10,15 @@ readers from halves.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from lightloom.schedule.carrying import NicHop
-from lightloom.torch.server_memory import GATE_WORDS
+from lightloom.torch.server_memory import GATE_WORDS, ServerMemory
 
 _VERSION, _CHANGES, _CIRCUITS, _FENCED = range(4)
 _SERVERS = 4
@@ -26,6 +27,10 @@ _MOST_SERVERS = 1_024
 _ROWS = _SERVERS + _MOST_SERVERS
 
 GateState = Literal["open", "fenced", "dark"]
+
+
+class DarkError(OSError):
+    """A circuit is dark or behind a fence."""
 
 
 class Gate:
@@ -59,6 +64,24 @@ class Gate:
         there = (ends[0], hop.sender.number, ends[1], hop.receiver.number)
         back = (*there[2:], *there[:2])
         return "open" if there in circuits or back in circuits else "dark"
+
+    @contextlib.contextmanager
+    def crossing(self, hop: NicHop, memory: ServerMemory, size: int) -> Iterator[None]:
+        """Count bytes as on their way over a hop, which must be there if it is a circuit.
+
+        Raises
+        ------
+        DarkError
+            If it is dark or behind a fence.
+        """
+        server, charge = hop.receiver.server, size if hop.sender.is_optical else 0
+        memory.add_over_circuits(server, charge)
+        try:
+            if self.state(hop) != "open":
+                raise DarkError(f"{hop.sender} to {hop.receiver} is dark")
+            yield
+        finally:
+            memory.add_over_circuits(server, -charge)
 
     def circuits(self) -> frozenset[tuple[int, ...]]:
         """Those that carry traffic, but between servers behind the fence."""

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lightloom.schedule.carrying import JobNics, NicHop, NicPlace
-from lightloom.torch.gate import Gate
+from lightloom.torch.gate import DarkError, Gate
 from lightloom.torch.server_memory import ServerMemory
 from lightloom.torch.waiting import Watch
 from lightloom.torch.wires import (
@@ -48,10 +48,6 @@ _FENCE_S = 5.0
 _LOOK_S = 0.001
 
 Way = tuple[NicHop, ...]
-
-
-class DarkError(OSError):
-    """A circuit is dark or behind a fence."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +179,7 @@ class RankStream:
     def _open(self, way: Way, purpose: int) -> None:
         taker = self._streams.taker(way, self._peer)
         greeting = Greeting(self._streams.rank, self._peer, purpose, self._number, way[1:])
-        with self._streams.crossing(way[0]):
+        with self._streams.gate.crossing(way[0], self._streams.memory, 1):
             made, frames = self._streams.wires.connect(way, greeting, taker)
         made.settimeout(self._streams.limits.stall_s)
         self._socket, self._answer = made, bytearray()
@@ -463,24 +459,6 @@ class RankStreams:
                     self._broken -= {hop, NicHop(hop.receiver, hop.sender)}
         return found
 
-    @contextlib.contextmanager
-    def crossing(self, hop: NicHop) -> Iterator[None]:
-        """Count a byte as on its way over a hop, which must be there if it is a circuit.
-
-        Raises
-        ------
-        DarkError
-            If it is dark or behind a fence.
-        """
-        server, charge = hop.receiver.server, int(hop.sender.is_optical)
-        self.memory.add_over_circuits(server, charge)
-        try:
-            if self.gate.state(hop) != "open":
-                raise DarkError(f"{hop.sender} to {hop.receiver} is dark")
-            yield
-        finally:
-            self.memory.add_over_circuits(server, -charge)
-
     def note_sent(self, way: Way, frame: _Frame, began_s: float, now_s: float) -> None:
         """The other end has a frame."""
         if frame.kind != DATA:
@@ -547,7 +525,7 @@ class RankStreams:
 
     def _ask(self, way: Way, peer: int, purpose: int, body: bytes) -> None:
         greeting = Greeting(self.rank, peer, purpose, 0, way[1:])
-        with self.crossing(way[0]):
+        with self.gate.crossing(way[0], self.memory, 1):
             made, _ = self.wires.connect(way, greeting, self.taker(way, peer))
             with made:
                 made.sendall(body)
