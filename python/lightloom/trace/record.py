@@ -481,9 +481,9 @@ class Recorder:
             path = self._report(program, rank)
             if path.exists():
                 reports[program, rank] = json.loads(path.read_text(encoding="utf-8"))
-        if needed := {report["needs"] for report in reports.values() if report.get("needs")}:
-            first = next(report for report in reports.values() if report.get("needs"))
-            raise UnheardRankError(first["reason"], needed)
+        unheard = [report for report in reports.values() if report.get("needs") is not None]
+        if unheard:
+            raise UnheardRankError(unheard[0]["reason"], {report["needs"] for report in unheard})
         # what hangs does so as another one has failed
         for run, report in sorted(reports.items(), key=lambda item: bool(item[1].get("hangs"))):
             if "left_out" not in report:

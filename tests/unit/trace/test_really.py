@@ -206,6 +206,18 @@ dist.all_reduce(torch.ones(int(count)))
     assert recorded(tmp_path, text, 4, [3]).ranks[3].calls[-1].input_bytes == 4 * (2 + 3)
 
 
+def test_outputs_that_come_together_are_there_whichever_is_read_first(tmp_path):
+    text = """
+import torch.distributed._functional_collectives as functional
+rank = dist.get_rank()
+first, second = functional.all_gather_into_tensor_coalesced(
+    [torch.tensor([rank]), torch.tensor([rank + 5])], dist.group.WORLD)
+assert second.tolist() == [5, 6]
+assert first.tolist() == [0, 1]
+"""
+    assert recorded(tmp_path, text, 2, [0, 1])
+
+
 def test_ranks_that_compute_beside_waiting_threads_do_not_hang(tmp_path):
     text = """
 import threading, time

@@ -249,7 +249,8 @@ def main(specification: str) -> None:
     runs = Runs(spec, record_rank)
     signal.signal(signal.SIGTERM, lambda *_: runs.give_up())
     if spec["many"]:
-        import torch._dynamo  # noqa: F401 - optimizers import it, which takes more seconds
+        import torch._dynamo  # optimizers import it, which takes more seconds
+        import torch.distributed.checkpoint  # noqa: F401 - so does the guard, less
     resource.setrlimit(resource.RLIMIT_DATA, (spec["memory_limit_bytes"],) * 2)
     spoof(spec)
     import_once(spec)

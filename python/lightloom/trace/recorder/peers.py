@@ -35,9 +35,19 @@ if TYPE_CHECKING:
     from .oracle import RoutingOracle
     from .post import Post
 
-#: writes what comes into the outputs, once the program waits for it
-Finish = Callable[[], None]
 Tensors = list[torch.Tensor]
+
+
+class Finish:
+    """Writes what comes into the outputs of a call when the program first waits for any of them."""
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        self._write: Callable[[], None] | None = write
+
+    def __call__(self) -> None:
+        write, self._write = self._write, None
+        if write is not None:
+            write()
 
 
 class NeedsRankError(RefusedError):
@@ -93,7 +103,7 @@ class Peers:
         if not outputs or not all(map(is_known, outputs)):
             return None
         if operation in ("broadcast", "scatter"):
-            return lambda: self._from_root(name, call, inputs, outputs)
+            return Finish(lambda: self._from_root(name, call, inputs, outputs))
         if operation not in _REPLIES or not inputs or not all(map(is_known, inputs)):
             return None
         if operation in ("gather", "reduce") and call.root != self.rank:
@@ -101,12 +111,12 @@ class Peers:
         # the program may change them meanwhile
         copies = [derive(torch.clone(tensor), origin_of(tensor)) for tensor in inputs]
 
-        def finish() -> None:
+        def write() -> None:
             shares = _Shares(self, name, call)
             _REPLIES[operation](shares, copies, outputs)
             derive(outputs, shares.origin or common_origin(copies))
 
-        return finish
+        return Finish(write)
 
     def functional(
         self, func: Any, arguments: Arguments, call: IssuedCall, args: Any, kwargs: dict[str, Any]
@@ -163,7 +173,9 @@ class Peers:
             return None
         if not any(map(_may_be_told, outputs)) or not all(map(is_known, outputs)):
             return None
-        return lambda: self._copy_all(self._told(peer, name, call, "sending"), call, outputs)
+        return Finish(
+            lambda: self._copy_all(self._told(peer, name, call, "sending"), call, outputs)
+        )
 
     def _from_root(
         self,

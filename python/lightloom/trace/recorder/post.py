@@ -164,7 +164,7 @@ class Post:
                     return result
                 if have_ended or is_stuck:
                     whom = ", ".join(map(str, sorted(ranks)))
-                    why = "ends" if have_ended else "waits, too,"
+                    why = "waits, too," if is_stuck else "ends"
                     raise HangError(
                         f"{place()} waits for rank {whom}, which {why} without {what}: the "
                         "program would hang"

@@ -74,7 +74,8 @@ class Runs:
                 for program, rank in waiting:
                     _write(self.folder / f"{self._name(program, rank)}.json", {"left_out": True})
                 waiting = []
-                if failed.get("needs") is None:
+                # those that all wait for each other say so, each of them
+                if failed.get("needs") is None and not self.store.check([STUCK]):
                     self._end_all()
             self._look_for_stuck(bool(waiting))
             if not self.spec["real"]:

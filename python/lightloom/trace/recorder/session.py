@@ -58,9 +58,8 @@ class PendingWork(dist.Work):
         return list(tensors_of(self.outputs))
 
     def _finish(self) -> None:
-        finish, self.finish = self.finish, None
-        if finish is not None:
-            self.session.finish(finish)
+        if self.finish is not None:
+            self.session.finish(self.finish)
 
     def get_future(self) -> Any:
         self._finish()
@@ -202,7 +201,6 @@ class Session(TorchDispatchMode):
             call.output_bytes = bytes_of(result)
             for tensor in tensors_of(result):
                 self.waiting[_storage(tensor)] = (call, finish)
-                finish = None  # all outputs are written together
             return result
         finish = self.peers.reply(arguments, call)
         return self._done(func, arguments, call, finish)
