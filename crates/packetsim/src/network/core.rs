@@ -15,7 +15,7 @@ use super::nics::Nics;
 use super::routing::Routing;
 use super::slab::NO_PACKET;
 use super::telemetry::Stamp;
-use crate::config::{Balancing, Config, PathChoice};
+use crate::config::{Balancing, Config};
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::PacketEvent;
@@ -24,6 +24,7 @@ use crate::flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 use crate::hash::mix;
 use crate::packet::{Control, DETOUR, Packet, PacketId, PacketKind, priority_flags};
 use crate::topology::{NicId, NodeId, PacketLinkId, Topology};
+use crate::transport::sent_bytes;
 use lightloom_model::{Duration, Rate, Time};
 
 /// The state of the network, but for that of the transport.
@@ -52,13 +53,6 @@ const MAX_PACKETS: u64 = 60_000_000;
 impl Core {
     pub(super) fn new(topology: Topology, config: Config) -> Result<Self, PacketError> {
         config.validate()?;
-        if !topology.spraying_nics().is_empty() && config.paths == PathChoice::Ecmp {
-            return Err(PacketError::invalid(
-                "packets that are sprayed over planes overtake one another, which this transport \
-                 takes for losses; choose one that sprays packets, such as ndp, or keep each flow \
-                 on one plane",
-            ));
-        }
         let fabric = Fabric::new(&topology, &config)?;
         let nics = Nics::new(&topology);
         let horizon = fabric.links().longest_hop().unwrap_or(Duration(1));
@@ -620,6 +614,11 @@ impl Core {
             .into_iter()
             .map(there_and_back)
             .fold(Duration::ZERO, |sum, span| sum + span)
+    }
+
+    /// Bytes that the NIC of a flow sends in its [`Self::round_trip`].
+    pub(crate) fn bytes_in_flight(&self, flow: PacketFlowId) -> u128 {
+        sent_bytes(self.nic_rate(self.endpoints(flow).source()), self.round_trip(flow))
     }
 
     /// The longest [`Self::round_trip`] of a flow that has been added.

@@ -36,7 +36,7 @@ fn spraying() -> Config {
 
 /// Flows that send all of their packets at once.
 fn at_once(core: &Core) -> Ndp {
-    Ndp::new(core, NdpParameters { window: 10_000, ..NdpParameters::default() })
+    Ndp::new(core, NdpParameters { window: Some(10_000), ..NdpParameters::default() })
 }
 
 fn play(topology: Topology, flows: &[FlowSpec]) -> (Simulation<Ndp>, Vec<Finished>) {

@@ -11,6 +11,7 @@ mod avoidance;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod eqds;
+mod fit;
 mod go_back_n;
 pub mod hpcc;
 mod interface;
@@ -22,15 +23,20 @@ pub mod nscc;
 mod overdue;
 mod paced;
 pub mod rccc;
+mod recovery;
 mod round_robin;
+mod selective;
 mod spray;
 pub mod swift;
 mod table;
 mod tcp;
 mod windowed;
 
+pub(crate) use fit::sent_bytes;
+pub use fit::{Extent, fitted};
 pub use interface::{Next, Transport};
 pub(crate) use interface::{Parameters, ParametersUser};
+pub use recovery::Recovery;
 
 use crate::config::Config;
 use crate::error::PacketError;
