@@ -71,7 +71,7 @@ fn overtaken(transport: TransportKind, core: &Core) -> Option<String> {
         Some(recovery) => recovery == Recovery::GoBackN,
         None => core.config().paths == PathChoice::Ecmp,
     };
-    (takes && Recovery::reorders(core)).then(|| {
+    (takes && core.reorders()).then(|| {
         let cure = match transport.recovery() {
             Some(_) => "recovery = selective does not",
             None => "choose a transport that sprays packets, or routing by hash",

@@ -260,13 +260,18 @@ def read_flows(path: Path | str) -> Flows:
 
 
 def parse_flows(content: bytes, name: str) -> Flows:
-    """Parse a table of flows; ``name`` and the line begin messages.
+    """Parse a table of flows, or a list of htsim or of HPCC's ns-3 model; ``name`` and the line
+    begin messages.
 
     Raises
     ------
     InputError
         If it is no such table. Whether hosts and routes exist is not looked at here.
     """
+    from lightloom.packets.foreign_flows import foreign_flows
+
+    if (foreign := foreign_flows(content, name)) is not None:
+        return foreign
     table = parse_table(content, name, COLUMNS)
     starts_us = table.numbers("start_us") if "start_us" in table.places else np.zeros(len(table))
     return Flows(

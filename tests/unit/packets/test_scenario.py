@@ -175,7 +175,7 @@ def test_the_smallest_radix():
         (f'transport = "roce"\n{NETWORK}', "S: traffic is missing; add it, such as traffic = { "
          'pattern = "permutation", size_bytes = "2 MB" }'),
         (WHOLE + "wat = 1", "S: unknown key 'traffic.wat'; known: flows, programs, pattern, "
-         "size_bytes, fan_in, group, matrix"),
+         "size_bytes, fan_in, group, matrix, load, flow_sizes, load_time_s"),
         (WHOLE + "[queue]\nsize_byte = 1",
          "S: unknown key 'queue.size_byte'; did you mean 'size_bytes'?"),
         (WHOLE + "[queue.ecn]\nkmin = 1", "S: unknown key 'queue.ecn.kmin'; known: on, min_bytes, "

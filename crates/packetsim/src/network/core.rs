@@ -15,7 +15,7 @@ use super::nics::Nics;
 use super::routing::Routing;
 use super::slab::NO_PACKET;
 use super::telemetry::Stamp;
-use crate::config::{Balancing, Config};
+use crate::config::{Balancing, Config, PathChoice};
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::PacketEvent;
@@ -626,6 +626,12 @@ impl Core {
         self.flows.ids().map(|flow| self.round_trip(flow)).max().unwrap_or_default()
     }
 
+    /// Whether packets of a flow overtake each other though the transport sends them on one path.
+    pub(crate) fn reorders(&self) -> bool {
+        !matches!(self.config.balancing, Balancing::Hash | Balancing::Valiant)
+            || !self.topology.spraying_nics().is_empty()
+    }
+
     /// Time that a flow takes on an idle network until its last byte is received: the closed form
     /// of store-and-forward along its path (the first one, if it has several).
     pub fn ideal_time(&self, flow: PacketFlowId) -> Option<Duration> {
@@ -635,10 +641,11 @@ impl Core {
         let tail = self.packet_size(flow, state.packets - 1) as u16;
         // Equal packets follow one another at the pace of the slowest links so far, of as many side
         // by side as they are sprayed over. The last one waits for the one before it on its link,
-        // which may be longer.
+        // which may be longer, unless they take different paths behind the first link.
+        let overtakes = self.config.paths != PathChoice::Ecmp || self.reorders();
         let others = u64::from(state.packets - 1);
         let (mut first_arrival, mut slowest, mut tail_arrival) = (0_u64, (0_u64, 1_u64), 0_u64);
-        for &link in &path {
+        for (index, &link) in path.iter().enumerate() {
             let links = self.fabric.links();
             let delay = links.delay(link).0;
             let span = links.transmission(link, full).0;
@@ -650,11 +657,14 @@ impl Core {
             first_arrival += span + delay;
             let free_at = match others.checked_sub(width) {
                 None => 0,
+                Some(_) if overtakes && index > 0 => 0,
                 Some(before) => first_arrival - delay + before * slowest.0 / slowest.1,
             };
             tail_arrival = tail_arrival.max(free_at) + links.transmission(link, tail).0 + delay;
         }
-        Some(Duration(tail_arrival))
+        // That of the last full one.
+        let before = others.checked_sub(1).map(|it| first_arrival + it * slowest.0 / slowest.1);
+        Some(Duration(tail_arrival.max(before.unwrap_or_default())))
     }
 }
 

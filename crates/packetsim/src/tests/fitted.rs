@@ -60,6 +60,23 @@ proptest! {
     }
 }
 
+/// However short, and whichever path its last packet takes, no flow is faster than its packets.
+#[test]
+fn no_flow_alone_is_faster_than_its_packets() {
+    for name in TransportName::ALL.iter().map(|name| name.name()) {
+        for size in [1, 4_000, 4_097, 4_500, 8_000, 8_193, 13_000, 40_000, 90_001] {
+            for receiver in [1, 3, 15] {
+                let tree = fat_tree(16, 4, Rate(100 * GBPS), Duration(US)).unwrap();
+                let mut scenario = fitted_to(name, tree, [100, US, 6]);
+                scenario.flows = vec![flow((0, receiver), size)];
+                let slowdown = play(&scenario).unwrap().1[0].slowdown;
+                let text = format!("{name}, {size} B to {receiver}: {slowdown}");
+                assert!((1.0..1.1).contains(&slowdown), "{text}");
+            }
+        }
+    }
+}
+
 /// Where a round trip holds no more than in the network of the reference, its thresholds stay.
 #[test]
 fn thresholds_grow_with_what_a_round_trip_holds_and_never_shrink() {

@@ -2,7 +2,6 @@
 
 use super::go_back_n::GoBackN;
 use super::selective::SelectiveRepeat;
-use crate::config::Balancing;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Packet, PacketId};
@@ -19,16 +18,10 @@ choices! {
 }
 
 impl Recovery {
-    /// Whether packets of a flow that takes one path may overtake each other.
-    pub(crate) fn reorders(core: &Core) -> bool {
-        !matches!(core.config().balancing, Balancing::Hash | Balancing::Valiant)
-            || !core.topology().spraying_nics().is_empty()
-    }
-
     /// Whether NICs repeat selectively.
     fn is_selective(self, core: &Core) -> bool {
         match self {
-            Self::Auto => Self::reorders(core),
+            Self::Auto => core.reorders(),
             Self::GoBackN => false,
             Self::Selective => true,
         }
@@ -56,7 +49,7 @@ impl Reliable {
     /// For a network and NICs that recover in this way, after a timeout if they learn nothing.
     pub(super) fn new(core: &Core, recovery: Recovery, timeout: Duration) -> Self {
         let config = core.config();
-        let is_ordered = !Recovery::reorders(core);
+        let is_ordered = !core.reorders();
         let loses = config.links_fail || config.pfc.is_none() && config.queue_bytes != u32::MAX;
         if recovery.is_selective(core) {
             return Self::Selective(SelectiveRepeat::new(is_ordered, loses.then_some(timeout)));
