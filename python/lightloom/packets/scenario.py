@@ -297,7 +297,7 @@ class TrafficTable(Strict):
     )
     pattern: Pattern | None = Field(
         None,
-        description="Permutation (one cycle), incast (to host 0), all-to-all, matrix or random load.",
+        description="A permutation (one cycle), incast (to host 0), all-to-all, matrix or load.",
     )
     size_bytes: Payload | None = Field(
         None, description="Size of each flow of a pattern, such as 2MB."
