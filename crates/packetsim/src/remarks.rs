@@ -1,10 +1,10 @@
-//! What makes a network slower, or better, than any that is built, without being wrong: a line each.
+//! What makes a network slower or better than any that is built, without being wrong: a line each.
 
 use crate::config::PathChoice;
 use crate::flow::PacketFlowId;
-use crate::network::core::Core;
+use crate::network::core::{Core, sent_bytes};
 use crate::scenario::PacketScenario;
-use crate::transport::{Recovery, TransportKind, sent_bytes};
+use crate::transport::{Recovery, TransportKind};
 use lightloom_model::{Duration, Rate};
 
 /// All lines about a scenario whose flows `core` has.

@@ -20,6 +20,7 @@ from lightloom.errors import InputError, echo
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, Whole, parse_table
+from lightloom.packets.foreign_flows import foreign_flows
 from lightloom.packets.scenario import MAX_SIZE
 from lightloom.units import PS_PER_S
 
@@ -268,10 +269,8 @@ def parse_flows(content: bytes, name: str) -> Flows:
     InputError
         If it is no such table. Whether hosts and routes exist is not looked at here.
     """
-    from lightloom.packets.foreign_flows import foreign_flows
-
     if (foreign := foreign_flows(content, name)) is not None:
-        return foreign
+        return Flows(**foreign, name=name)
     table = parse_table(content, name, COLUMNS)
     starts_us = table.numbers("start_us") if "start_us" in table.places else np.zeros(len(table))
     return Flows(

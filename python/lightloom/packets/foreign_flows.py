@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import decode
-from lightloom.packets.flows import Flows
 
 _CONNECTION = re.compile(r"(\d+)->(\d+)((?: \w+ [\d.eE+-]+)*)")
 #: what a connection may say: the first are read, the others do not matter here
@@ -24,8 +25,10 @@ _READ, _IGNORED = ("start", "size"), ("id", "prio")
 _Row = tuple[int, int, int, float]
 
 
-def foreign_flows(content: bytes, name: str) -> Flows | None:
-    """The flows of a list that is in the form of another simulator; ``None`` if it is in none.
+def foreign_flows(content: bytes, name: str) -> dict[str, npt.NDArray[Any]] | None:
+    """The columns of a list that is in the form of another simulator; ``None`` if it is in none.
+
+    They are named as the attributes of :class:`~lightloom.packets.Flows`.
 
     Raises
     ------
@@ -43,13 +46,15 @@ def foreign_flows(content: bytes, name: str) -> Flows | None:
     if first.startswith("Nodes "):
         heads = ("Nodes ", "Connections ")
         body = [(number, line) for number, line in lines if not line.startswith(heads)]
-        return _flows(body, name, _connection)
+        return _columns(body, name, _connection)
     if first.isdigit():
-        return _flows(lines[1:], name, _ns3_flow)
+        return _columns(lines[1:], name, _ns3_flow)
     return None
 
 
-def _flows(lines: list[tuple[int, str]], name: str, parse: Callable[[str], _Row]) -> Flows:
+def _columns(
+    lines: list[tuple[int, str]], name: str, parse: Callable[[str], _Row]
+) -> dict[str, npt.NDArray[Any]]:
     rows = []
     for number, line in lines:
         try:
@@ -57,14 +62,13 @@ def _flows(lines: list[tuple[int, str]], name: str, parse: Callable[[str], _Row]
         except InputError as error:
             raise InputError(f"{name}, line {number}: {error}") from None
     source, destination, size, start_s = zip(*rows, strict=True) if rows else ((), (), (), ())
-    return Flows(
-        source=np.array(source, np.int64),
-        destination=np.array(destination, np.int64),
-        size_bytes=np.array(size, np.int64),
-        start_s=np.array(start_s, np.float64),
-        name=name,
-        lines=np.array([number for number, _ in lines], np.int64),
-    )
+    return {
+        "source": np.array(source, np.int64),
+        "destination": np.array(destination, np.int64),
+        "size_bytes": np.array(size, np.int64),
+        "start_s": np.array(start_s, np.float64),
+        "lines": np.array([number for number, _ in lines], np.int64),
+    }
 
 
 def _connection(line: str) -> _Row:

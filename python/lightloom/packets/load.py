@@ -1,7 +1,7 @@
 """Flows that arrive at random, as many as load the links of hosts by a share.
 
-Every host sends to others, each as likely, at times that are a Poisson process; sizes are drawn from
-a published distribution (``flow_sizes.toml``). Assumes hosts that do not wait for each other.
+Every host sends to others, each as likely, at times that are a Poisson process; sizes are drawn
+from a published distribution (``flow_sizes.toml``). Assumes hosts that do not wait for each other.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class PacketRun(Shown):
     >>> import lightloom
     >>> flows = lightloom.make_flows([0], [1], 1_000_000)
     >>> lightloom.simulate_flows(flows, hosts=16, rate="100 Gb/s", transport="ideal")
-    PacketRun(flows: 1 of 1 finished by ideal in 85.88 us)
+    PacketRun(flows: 1 of 1 finished by ideal in 85.60 us)
     """
 
     flows: Flows

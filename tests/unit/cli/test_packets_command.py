@@ -181,8 +181,8 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         (f"{NET} --transport ndp --pattern permutation --bytes -2MB",
          "--bytes -2MB: expected at least 1"),
         (f"{NET} --transport ndp --pattern permutations --bytes 2MB",
-         "--pattern permutations: expected one of permutation, incast, all-to-all, matrix, load; did you "
-         "mean 'permutation'?"),
+         "--pattern permutations: expected one of permutation, incast, all-to-all, matrix, load; "
+         "did you mean 'permutation'?"),
         (f"{RUN} --link-delay -1", "--link-delay -1: expected at least 0"),
         (f"{RUN} --link-delay 5Gbps",
          "--link-delay 5Gbps: cannot read '5Gbps' as a time such as '25 ms'"),

@@ -36,8 +36,9 @@ def test_random_lists_come_back():
         lines = [f"{a}->{b} start {start} size {size}" for (a, b), size, start in cells]
         text = f"Nodes 99\nConnections {count}\n" + "\n".join(lines)
         flows = parse_flows(text.encode(), "x")
-        assert (flows.source == ends[:, 0]).all() and (flows.destination == ends[:, 1]).all()
-        assert (flows.size_bytes == sizes).all() and (flows.start_ps == starts).all()
+        assert (np.stack([flows.source, flows.destination], 1) == ends).all()
+        assert flows.size_bytes.tolist() == sizes.tolist()
+        assert flows.start_ps.tolist() == starts.tolist()
 
 
 @pytest.mark.parametrize(

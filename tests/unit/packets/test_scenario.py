@@ -94,10 +94,12 @@ def test_queues_and_thresholds_grow_with_what_a_round_trip_holds():
 
 
 def test_a_preset_is_one_of_two():
-    with pytest.raises(InputError, match="transport.preset: expected one of auto, published"):
+    with pytest.raises(InputError, match=r"transport\.preset: expected one of auto, published"):
         resolve(scenario(transport={"name": "ndp", "preset": "paper"}))
     with pytest.raises(InputError, match="recovery"):
-        simulate_flows(make_flows([0], [1], 1), scenario(transport={"name": "roce", "recovery": "x"}))
+        simulate_flows(
+            make_flows([0], [1], 1), scenario(transport={"name": "roce", "recovery": "x"})
+        )
 
 
 def test_thresholds_of_dcqcn_grow_with_the_rate():

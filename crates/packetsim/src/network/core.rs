@@ -24,7 +24,6 @@ use crate::flow::{Endpoints, FlowProgress, FlowSpec, PacketFlowId};
 use crate::hash::mix;
 use crate::packet::{Control, DETOUR, Packet, PacketId, PacketKind, priority_flags};
 use crate::topology::{NicId, NodeId, PacketLinkId, Topology};
-use crate::transport::sent_bytes;
 use lightloom_model::{Duration, Rate, Time};
 
 /// The state of the network, but for that of the transport.
@@ -666,6 +665,12 @@ impl Core {
         let before = others.checked_sub(1).map(|it| first_arrival + it * slowest.0 / slowest.1);
         Some(Duration(tail_arrival.max(before.unwrap_or_default())))
     }
+}
+
+/// Bytes that a link of this rate sends in a time.
+pub(crate) fn sent_bytes(rate: Rate, span: Duration) -> u128 {
+    let bits = u128::from(rate.0) * u128::from(span.0) / 1_000_000_000_000;
+    bits.div_ceil(8)
 }
 
 /// For tests.

@@ -30,10 +30,8 @@ fn what_holds_less_than_a_round_trip_is_said() {
     let none: fn(&mut PacketScenario) = |_| ();
     assert_eq!(
         remarks("ndp", 400, 1_000_000, none),
-        [
-            "A window of 50 packets is 208 kB, and a round trip at 400 Gb/s holds 625 kB: it does not \
-          fill that link."
-        ]
+        ["A window of 50 packets is 208 kB, and a round trip at 400 Gb/s holds 625 kB: it does \
+          not fill that link."]
     );
     assert_eq!(remarks("ndp", 400, 200_000, none), [""; 0], "the flow is shorter than the window");
     assert_eq!(remarks("ndp", 100, 1_000_000, none), [""; 0]);

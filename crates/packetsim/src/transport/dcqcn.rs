@@ -26,7 +26,8 @@ pub use parameters::DcqcnParameters;
 
 use super::interface::{Next, Parameters, Transport};
 use super::paced::{Paced, Waiting};
-use super::recovery::{Recovery, Reliable};
+use super::recovery::Recovery;
+use super::reliable::Reliable;
 use super::table::{PerFlow, PerNic};
 use crate::config::{Config, Ecn, Marking, Pfc};
 use crate::error::PacketError;

@@ -5,13 +5,11 @@
 //! trip. Sizes never shrink: what holds a round trip on a large network holds one on a small one.
 
 use super::table::PerNic;
-use super::{TransportKind, TransportName};
 use crate::config::{Config, Ecn, Pfc};
-use crate::error::PacketError;
 use crate::flow::PacketFlowId;
-use crate::network::core::Core;
+use crate::network::core::{Core, sent_bytes};
 use crate::topology::NicId;
-use lightloom_model::{Duration, Invalid, Rate};
+use lightloom_model::{Duration, Rate};
 
 /// Links of the longest path of the networks of references: three tiers, 1 us each.
 const LINKS: u64 = 6;
@@ -45,30 +43,15 @@ impl Extent {
 
     /// How often what a round trip of the reference holds fits a round trip of this network; at
     /// least once.
-    fn over(self, reference: Rate, config: &Config) -> f64 {
+    pub(super) fn over(self, reference: Rate, config: &Config) -> f64 {
         let [own, theirs] = [self, Self::of_reference(reference)].map(|it| it.bytes(config) as f64);
         (own / theirs).max(1.0)
     }
 }
 
-/// The transport of this name, with a network, that fill links of any rate and length: what
-/// [`super::profile`] has, grown by what a round trip holds, with windows that fill a round trip. The
-/// last packet of a flow is no longer than what is left to send.
-///
-/// # Errors
-/// If there is none of this name; says which there are.
-pub fn fitted(name: &str, extent: Extent) -> Result<(Config, TransportKind), PacketError> {
-    let name: TransportName = name.parse().map_err(|Invalid(text)| PacketError::Invalid(text))?;
-    let (config, mut transport) = TransportKind::profile(name, extent.rate);
-    let reference = transport.reference_rate().unwrap_or(extent.rate);
-    let factor = extent.over(reference, &config);
-    transport.fit(factor);
-    Ok((Config { full_tail: false, ..config.grown(factor) }, transport))
-}
-
 impl Config {
     /// Queues and thresholds that are so many times as large.
-    fn grown(self, factor: f64) -> Self {
+    pub(super) fn grown(self, factor: f64) -> Self {
         let grow = |bytes: u32| (f64::from(bytes) * factor) as u32;
         Self {
             queue_bytes: grow(self.queue_bytes),
@@ -130,10 +113,4 @@ impl Windows {
     pub(super) fn of(&self, nic: NicId) -> u32 {
         self.packets[nic]
     }
-}
-
-/// Bytes that a link of this rate sends in a time.
-pub(crate) fn sent_bytes(rate: Rate, span: Duration) -> u128 {
-    let bits = u128::from(rate.0) * u128::from(span.0) / 1_000_000_000_000;
-    bits.div_ceil(8)
 }

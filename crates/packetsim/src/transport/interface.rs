@@ -100,7 +100,7 @@ pub(crate) trait Parameters: Copy + Serialize + DeserializeOwned {
     /// The longest time for which a sender may be silent before it tries again.
     fn longest_timeout(&self) -> Duration;
 
-    /// The rate of NICs for which the thresholds of the profile are; `None` where they grow with it.
+    /// The rate of NICs for which thresholds of the profile are; `None` where they grow with it.
     fn reference_rate() -> Option<Rate> {
         Some(Rate(100_000_000_000))
     }

@@ -2,7 +2,8 @@
 //! buffers are unlimited; elsewhere what go-back-N alone can do.
 
 use super::interface::{Next, Parameters, Transport};
-use super::recovery::{Recovery, Reliable};
+use super::recovery::Recovery;
+use super::reliable::Reliable;
 use super::round_robin::RoundRobin;
 use crate::config::{Config, Pfc};
 use crate::error::PacketError;

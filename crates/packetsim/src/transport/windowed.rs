@@ -1,4 +1,5 @@
-//! Flows with a window and a pace over reliable connections, for transports that differ in how they set these.
+//! Flows with a window and a pace over reliable connections, for transports that differ in how they
+//! set these.
 //!
 //! A flow sends while less than its window is in flight, and no sooner than its pace allows after
 //! its last packet. Among flows that may send, the NIC chooses the one that could first, so that
@@ -7,7 +8,8 @@
 
 use super::interface::{Next, Transport};
 use super::paced::{Paced, Waiting};
-use super::recovery::{Recovery, Reliable};
+use super::recovery::Recovery;
+use super::reliable::Reliable;
 use super::table::PerFlow;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
