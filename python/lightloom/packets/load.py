@@ -48,7 +48,8 @@ class SizeDistribution(BaseModel):
     def sizes(self, shares: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
         """The sizes, at least a byte, than which these shares of flows, 0 to 1, are smaller."""
         sizes, percent = np.array(self.points).T
-        return np.maximum(1, np.rint(np.interp(100 * shares, percent, sizes))).astype(np.int64)
+        drawn = np.rint(np.interp(100 * shares, percent, sizes))
+        return np.asarray(np.maximum(1, drawn), np.int64)
 
 
 @cache

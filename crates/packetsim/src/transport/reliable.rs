@@ -13,7 +13,7 @@ use lightloom_model::Duration;
 #[derive(Debug, Clone)]
 pub(super) enum Reliable {
     GoBackN(GoBackN),
-    Selective(SelectiveRepeat),
+    Selective(Box<SelectiveRepeat>),
 }
 
 /// Calls the method of either.
@@ -38,7 +38,8 @@ impl Reliable {
             Recovery::Selective => true,
         };
         if is_selective {
-            return Self::Selective(SelectiveRepeat::new(is_ordered, loses.then_some(timeout)));
+            let packets = SelectiveRepeat::new(is_ordered, loses.then_some(timeout));
+            return Self::Selective(Box::new(packets));
         }
         Self::GoBackN(GoBackN::new((loses || !is_ordered).then_some(timeout)))
     }

@@ -110,11 +110,10 @@ impl SelectiveRepeat {
                 core.complete(flow);
             }
             PacketKind::Ack => {
-                if self.ledger.acknowledge_one(flow, sequence) {
-                    let sender = &mut self.senders[flow];
-                    sender.in_flight -= 1;
-                    sender.arrived += 1;
-                }
+                let was_in_flight = u32::from(self.ledger.acknowledge_one(flow, sequence));
+                let sender = &mut self.senders[flow];
+                sender.in_flight -= was_in_flight;
+                sender.arrived += was_in_flight;
             }
             PacketKind::Nack => {
                 let is_new = self.ledger.lose(flow, sequence);

@@ -161,7 +161,9 @@ impl Parameters for SwiftParameters {
             &mut self.scaling_min,
             &mut self.scaling_max,
         ];
-        sizes.into_iter().for_each(|packets| *packets *= factor);
+        for packets in sizes {
+            *packets *= factor;
+        }
     }
 
     fn given_window(&self) -> Option<f64> {
