@@ -11,7 +11,12 @@ from lightloom.hardware.crossbars import (
     decision_names,
     decision_times,
 )
-from lightloom.hardware.failure_rates import FailureRates, load_failure_rates
+from lightloom.hardware.failure_rates import (
+    FailureRates,
+    PublishedTable,
+    load_failure_rates,
+    published_runs,
+)
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
 from lightloom.hardware.known_errors import KnownError, communication_deviation, known_error
 from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
@@ -40,6 +45,7 @@ __all__ = [
     "Powers",
     "Prices",
     "Provenance",
+    "PublishedTable",
     "Row",
     "SwitchTechnology",
     "communication_deviation",
@@ -57,6 +63,7 @@ __all__ = [
     "measured_turnaround",
     "nic_activation",
     "packet_switches",
+    "published_runs",
     "switch_names",
     "switch_technology",
     "yearly_kwh",

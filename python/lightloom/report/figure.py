@@ -18,6 +18,7 @@ from lightloom.errors import InputError
 from lightloom.inputs.arguments import path_of
 from lightloom.output.files import write_text
 from lightloom.packets import PacketRun
+from lightloom.report.page_goodput import lost_drawing
 from lightloom.report.page_pareto import pareto_points
 from lightloom.report.page_schedule import schedule_title, shortest_drawn
 from lightloom.report.page_template import render_page
@@ -28,6 +29,7 @@ from lightloom.report.plots_schedule import MAX_SOURCES, gantt
 from lightloom.report.plots_svg import fabric_styles
 from lightloom.schedule import PermutationSchedule
 from lightloom.study.compare.results import Comparison
+from lightloom.study.goodput.results import Goodput
 from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.study.scheduling.results import ScheduleComparison
 from lightloom.units import show_time
@@ -94,6 +96,12 @@ def comparison_figure(comparison: Comparison) -> Figure:
     styles = fabric_styles([(result.fabric, result.kind) for result in comparison.results])
     points = pareto_points(comparison.results, styles)
     return Figure("Speed against cost of the network", str(pareto(points, "the network")), 430)
+
+
+def goodput_figure(goodput: Goodput) -> Figure:
+    """What the time goes to that is not useful, fabric by fabric."""
+    height = 80 + 34 * len(goodput.results)
+    return Figure("What is not useful of the time", str(lost_drawing(goodput)), height)
 
 
 def schedule_figure(comparison: ScheduleComparison) -> Figure:

@@ -168,6 +168,8 @@ class FailureResult:
         each; ``None`` where no rate is known.
     is_unaffected
         Whether the fabric has no such part.
+    spare_servers
+        Spare servers that take the place of servers.
     """
 
     part: str
@@ -177,6 +179,7 @@ class FailureResult:
     longer_share: float | None
     mean_out: float | None = None
     is_unaffected: bool = False
+    spare_servers: int = 0
 
     @property
     def lost_share(self) -> float | None:
@@ -198,7 +201,7 @@ class FailureResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file, whose part and response say the rest."""
-        names = ("part", "response", "step_time_s", "longer_share", "mean_out")
+        names = (*("part", "response", "step_time_s", "longer_share", "mean_out", "spare_servers"),)
         return {name: getattr(self, name) for name in names}
 
 
