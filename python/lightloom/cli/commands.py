@@ -47,6 +47,11 @@ COMMANDS = {
         "Compare fabrics",
         "Simulate failures over days: useful steps, what is lost to what, which spares pay.",
     ),
+    "map": CommandEntry(
+        "switch_map",
+        "Compare fabrics",
+        "Map for which circuit switches a fabric pays: delay, bring-up, rate, degree, price.",
+    ),
     "memory": CommandEntry(
         "memory",
         "Look into a job",

@@ -25,6 +25,7 @@ from lightloom.hardware.prices import Powers, Prices, Row, load_power, load_pric
 from lightloom.hardware.switches import (
     DelayDistribution,
     SwitchTechnology,
+    bring_ups,
     measured_turnaround,
     nic_activation,
     switch_names,
@@ -48,6 +49,7 @@ __all__ = [
     "PublishedTable",
     "Row",
     "SwitchTechnology",
+    "bring_ups",
     "communication_deviation",
     "crossbar_names",
     "crossbar_technology",

@@ -390,7 +390,7 @@ def _spares(
             each = cost / gained if gained > 0 else None
             pays = each is not None and steps > 0 and each < result.cluster_cost_usd / steps
         found.append(SparesResult(number, number * server_usd, share, steps, each, pays))
-        if number and share - found[-2].useful_share < 1e-6 and found[-2].useful_share > 0:
+        if number and share - found[-2].useful_share < 1e-4 and found[-2].useful_share > 0:
             break
     return found
 

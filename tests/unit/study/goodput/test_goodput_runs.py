@@ -1,5 +1,6 @@
 """Runs with failures: closed forms, sums, and what more failures or spares may not do."""
 
+import itertools
 import math
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_a_larger_store_of_spares_never_waits_longer(classes, recovery):
         spend(outages, Recovery(**{**vars(recovery), "spares": number})).by["waiting"].sum()
         for number in (0, 1, 4, 1000)
     ]
-    assert all(after <= before + 1e-6 for before, after in zip(waits, waits[1:], strict=False))
+    assert all(after <= before + 1e-6 for before, after in itertools.pairwise(waits))
 
 
 @pytest.mark.parametrize("kind", ["gpu", "server", "nic"])
