@@ -144,7 +144,7 @@ def _prices(found: SwitchMap) -> list[Markup]:
     """The highest price of a port that pays, over the whole delay."""
     curves = [c for c in found.curves if c.degree == found.main.degree]
     x = _delays(70, 70 + _PANEL)
-    delays = np.geomspace(SHORTEST_S, LONGEST_S, 60)
+    delays = np.geomspace(SHORTEST_S, LONGEST_S, 60).tolist()
     every = [product.port_usd for product in found.products]
     every += [
         price
@@ -182,7 +182,7 @@ def _prices(found: SwitchMap) -> list[Markup]:
 
 
 def _line_of(curve: MapCurve, metric: str, delays: Sequence[float]) -> list[float]:
-    return [curve.highest_port_usd(metric, curve.curve.step_s(float(d))) for d in delays]
+    return [curve.highest_port_usd(metric, curve.curve.step_s(d)) for d in delays]
 
 
 def _legend(

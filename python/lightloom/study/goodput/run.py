@@ -17,7 +17,13 @@ import numpy as np
 
 from lightloom.errors import InputError, expected_one_of
 from lightloom.fabric import Cluster
-from lightloom.hardware import FailureRates, load_failure_rates, load_gpu, load_ownership
+from lightloom.hardware import (
+    FailureRates,
+    Provenance,
+    load_failure_rates,
+    load_gpu,
+    load_ownership,
+)
 from lightloom.hardware.failure_rates import DAYS_PER_YEAR, published_runs
 from lightloom.progress import Monitor
 from lightloom.study.compare.job import cluster_of, load_fabrics, model_of
@@ -25,6 +31,7 @@ from lightloom.study.compare.plan_candidates import Candidates
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.results import SECONDS_PER_YEAR, Comparison, FabricResult
 from lightloom.study.compare.run import compare
+from lightloom.study.compare.runner import Row
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.goodput.closed_forms import daly_interval_s, useful_share
 from lightloom.study.goodput.options import SURVIVED, RecoveryOptions
@@ -48,7 +55,7 @@ INTERVALS = (0.5, 1.0, 2.0)
 
 
 @dataclass(frozen=True)
-class Setting:
+class GoodputSetting:
     """What holds for all fabrics of a goodput.
 
     Attributes
@@ -104,7 +111,7 @@ def goodput(
     scenario: Scenario,
     options: RecoveryOptions | None = None,
     *,
-    monitor: Monitor[Any] | None = None,
+    monitor: Monitor[Row] | None = None,
 ) -> Goodput:
     """Simulate how much of its time a job trains usefully, on all fabrics of a scenario.
 
@@ -123,7 +130,7 @@ def goodput(
         If anything cannot be used; nothing has run then.
     """
     options = options or RecoveryOptions()
-    watcher: Monitor[Any] = monitor or Monitor()
+    watcher: Monitor[Row] = monitor or Monitor()
     _check(scenario, options)
     single = scenario.model_copy(
         update={"policies": False, "imbalances": False, "seeds": 1, "compute_spread": 0.0,
@@ -131,7 +138,9 @@ def goodput(
     )  # fmt: skip
     whole, part = _compared(single, scenario.fail, watcher)
     rates = load_failure_rates()
-    setting = Setting(rates, options, scenario.gpus, _checkpoint_s(whole, options), scenario.seed)
+    setting = GoodputSetting(
+        rates, options, scenario.gpus, _checkpoint_s(whole, options), scenario.seed
+    )
     results = []
     for number, result in enumerate(whole.results):
         watcher.progress(number / len(whole.results), f"drawing failures: {result.fabric}")
@@ -175,7 +184,7 @@ def _parts(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _compared(
-    scenario: Scenario, parts: tuple[str, ...], watcher: Monitor[Any]
+    scenario: Scenario, parts: tuple[str, ...], watcher: Monitor[Row]
 ) -> tuple[Comparison, Comparison]:
     """The job with all parts, and the job without each; fewer replicas of it, if none is named."""
     smaller = None if parts else _smaller(scenario)
@@ -189,10 +198,10 @@ def _compared(
     return whole, compare(smaller.model_copy(update={"fail": _parts(smaller)}), monitor=quiet)
 
 
-class _Quiet(Monitor[Any]):
+class _Quiet(Monitor[Row]):
     """Hands on progress alone: the job has been said."""
 
-    def __init__(self, watcher: Monitor[Any]) -> None:
+    def __init__(self, watcher: Monitor[Row]) -> None:
         self._watcher = watcher
 
     def progress(self, share: float, activity: str = "", /) -> bool | None:
@@ -221,7 +230,7 @@ def _checkpoint_s(comparison: Comparison, options: RecoveryOptions) -> float:
 
 
 def classes_of(
-    setting: Setting, failed: FabricResult, cluster: Cluster, scale: float
+    setting: GoodputSetting, failed: FabricResult, cluster: Cluster, scale: float
 ) -> list[FailureClass]:
     """Return what may fail on a fabric, and what follows.
 
@@ -267,7 +276,7 @@ def classes_of(
 
 
 def _power(
-    setting: Setting, classes: Sequence[FailureClass], cluster: Cluster
+    setting: GoodputSetting, classes: Sequence[FailureClass], cluster: Cluster
 ) -> Iterator[FailureClass]:
     """Racks and rows, all of whose servers fail at once, each as the worst of servers."""
     rates = setting.rates
@@ -288,7 +297,7 @@ def _power(
         )
 
 
-def _of_job(setting: Setting) -> Iterator[FailureClass]:
+def _of_job(setting: GoodputSetting) -> Iterator[FailureClass]:
     """What interrupts the job and leaves all parts whole."""
     for kind, per_year in setting.rates.job_per_year.items():
         per_s = setting.gpus * per_year.value / DAYS_PER_YEAR / SECONDS_PER_DAY
@@ -302,7 +311,7 @@ def between_s(classes: Sequence[FailureClass]) -> float:
 
 
 def _of_fabric(
-    setting: Setting,
+    setting: GoodputSetting,
     result: FabricResult,
     failed: FabricResult,
     part: Comparison,
@@ -356,7 +365,7 @@ def _of_fabric(
 
 
 def _kinds(
-    setting: Setting, classes: Sequence[FailureClass], outages: Outages, spent: TimeSpent
+    setting: GoodputSetting, classes: Sequence[FailureClass], outages: Outages, spent: TimeSpent
 ) -> Iterator[KindLoss]:
     for kind in spent.kinds:
         mine = [one for one in classes if one.kind == kind]
@@ -370,7 +379,7 @@ def _kinds(
 
 
 def _spares(
-    setting: Setting,
+    setting: GoodputSetting,
     outages: Outages,
     result: FabricResult,
     interval_s: float,
@@ -406,7 +415,7 @@ def cheapest_spares(found: Sequence[SparesResult], cluster_usd: float) -> int:
 
 
 def _intervals(
-    setting: Setting, outages: Outages, interval_s: float, mean_s: float, spares: int
+    setting: GoodputSetting, outages: Outages, interval_s: float, mean_s: float, spares: int
 ) -> Iterator[IntervalResult]:
     if mean_s == float("inf"):
         return
@@ -424,7 +433,7 @@ def _intervals(
         )
 
 
-def _published(setting: Setting) -> Iterator[dict[str, Any]]:
+def _published(setting: GoodputSetting) -> Iterator[dict[str, Any]]:
     """Published runs, and what the same rates say in closed form of jobs of their size.
 
     Of parts that every fabric has: GPUs, servers, NICs, links, and what is of the job.
@@ -446,11 +455,11 @@ def _published(setting: Setting) -> Iterator[dict[str, Any]]:
         }
 
 
-def _inputs(scenario: Scenario, setting: Setting, part: Comparison) -> dict[str, Any]:
+def _inputs(scenario: Scenario, setting: GoodputSetting, part: Comparison) -> dict[str, Any]:
     recovery = setting.recovery(1.0, 0)
     rates = setting.rates
 
-    def sourced(values: Mapping[str, Any]) -> dict[str, Any]:
+    def sourced(values: Mapping[str, Provenance]) -> dict[str, Any]:
         return {name: asdict(value) for name, value in values.items()}
 
     return {

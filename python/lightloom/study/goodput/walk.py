@@ -155,9 +155,8 @@ class _Job:
         """Interrupt runs; a planned interruption writes a checkpoint first."""
         # one that is down has nothing to lose, and does not stop on purpose
         is_down = self.detecting_s[rows] + self.restarting_s[rows] > 0
-        rows, kind, is_planned = (
-            part[~(is_down & is_planned)] for part in (rows, kind, is_planned)
-        )
+        counts = ~(is_down & is_planned)
+        rows, kind, is_planned = rows[counts], kind[counts], is_planned[counts]
         self.interruptions[rows] += 1
         self.keep(rows[is_planned])
         open_s = self.open_useful_s + self.open_checkpoint_s + self.open_slower_s.sum(axis=1)

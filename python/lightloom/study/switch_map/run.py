@@ -17,7 +17,7 @@ from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.costs import costs_of
 from lightloom.study.compare.job import ModelJob, prepare
 from lightloom.study.compare.plan_search import planned_jobs
-from lightloom.study.compare.runner import Attempt, Runner, RunProgress, Tally, run_all
+from lightloom.study.compare.runner import Attempt, Row, Runner, RunProgress, Tally, run_all
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.switch_map.curve import refined
 from lightloom.study.switch_map.options import MapOptions
@@ -38,7 +38,7 @@ def switch_map(
     scenario: Scenario,
     options: MapOptions | None = None,
     *,
-    monitor: Monitor[Any] | None = None,
+    monitor: Monitor[Row] | None = None,
 ) -> SwitchMap:
     """Find for which circuit switches a reconfigurable fabric pays.
 
@@ -57,7 +57,7 @@ def switch_map(
         If anything cannot be used; nothing has run then.
     """
     options = options or MapOptions()
-    watcher: Monitor[Any] = monitor or Monitor()
+    watcher: Monitor[Row] = monitor or Monitor()
     single = _single(scenario, options)
     first = _at_rate(single, options.rates[-1])
     job = planned_jobs(first, watcher)[0]
@@ -143,7 +143,7 @@ def _variants(scenario: Scenario, job: ModelJob) -> Iterator[tuple[str, ModelJob
 class _Work:
     """Simulates curves, and counts the simulations."""
 
-    watcher: Monitor[Any]
+    watcher: Monitor[Row]
     steps: int
     options: MapOptions
     done: int = 0
