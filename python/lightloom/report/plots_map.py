@@ -205,5 +205,5 @@ def _names(found: SwitchMap) -> list[Markup]:
         place = f"translate({at:.1f} 0) scale(.8)"
         parts.append(tag("path", d=MARKS[row], transform=place, class_="product"))
         parts.append(tag("text", product.title, x=at + 12, y=4, class_="note"))
-        at += 30 + 6.1 * len(product.title)
+        at += 26 + 5.7 * len(product.title)
     return parts

@@ -32,7 +32,6 @@ SCHEMA_VERSION = 1
 SAME = 1.005
 #: what carries bytes without a circuit
 PACKETS = ("nvswitch", "eps")
-SECONDS_PER_YEAR = 365.25 * 86_400
 #: how files say that a fabric has no part that fails
 UNAFFECTED = "unaffected: "
 #: attributes of a result that have other names in files
@@ -345,15 +344,16 @@ class FabricResult:
         """Energy of the hall per token, cooling included (PUE)."""
         if self.tokens_per_s is None:
             return None
-        return self.cluster_power_w * load_ownership().pue.value / self.tokens_per_s
+        return load_ownership().energy_per_token_j(self.cluster_power_w, self.tokens_per_s)
 
     @property
     def usd_per_token(self) -> float | None:
         """Price over the life of the cluster and electricity, per token."""
         if self.tokens_per_s is None:
             return None
-        yearly_usd = load_ownership().yearly_usd(self.cluster_cost_usd, self.cluster_power_w)
-        return yearly_usd / (self.tokens_per_s * SECONDS_PER_YEAR)
+        return load_ownership().usd_per_token(
+            self.cluster_cost_usd, self.cluster_power_w, self.tokens_per_s
+        )
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> FabricResult:

@@ -60,5 +60,7 @@ def useful_share(
     """
     if math.isinf(between_s):
         return interval_s / (interval_s + checkpoint_s) if math.isfinite(interval_s) else 1.0
-    taken_s = between_s * math.exp(restart_s / between_s)
-    return interval_s / (taken_s * math.expm1((interval_s + checkpoint_s) / between_s))
+    # 1 / (exp(x) - 1), and exp(-R/M), which underflow where the job never gets there
+    whole = (interval_s + checkpoint_s) / between_s
+    reached = math.exp(-whole) / -math.expm1(-whole)
+    return interval_s / between_s * reached * math.exp(-restart_s / between_s)

@@ -8,6 +8,7 @@ share: a failed part holds up its own replica, and all others wait.
 from __future__ import annotations
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,7 +30,7 @@ from lightloom.progress import Monitor
 from lightloom.study.compare.job import cluster_of, load_fabrics, model_of
 from lightloom.study.compare.plan_candidates import Candidates
 from lightloom.study.compare.racks import with_servers
-from lightloom.study.compare.results import SECONDS_PER_YEAR, Comparison, FabricResult
+from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.study.compare.run import compare
 from lightloom.study.compare.runner import Row
 from lightloom.study.compare.scenario import Scenario
@@ -46,6 +47,7 @@ from lightloom.study.goodput.results import (
 )
 from lightloom.study.goodput.walk import SPENT, Recovery, TimeSpent, spend
 
+SECONDS_PER_YEAR = DAYS_PER_YEAR * SECONDS_PER_DAY
 #: replicas of a job on which failed parts are simulated
 REPLICAS = 2
 #: kinds of interruptions that leave all parts whole, and are on purpose
@@ -307,7 +309,7 @@ def _of_job(setting: GoodputSetting) -> Iterator[FailureClass]:
 def between_s(classes: Sequence[FailureClass]) -> float:
     """Mean time between failures after which the job computes something again."""
     per_s = sum(one.per_s for one in classes if one.interrupts and not one.is_planned)
-    return 1 / per_s if per_s else float("inf")
+    return 1 / per_s if per_s else math.inf
 
 
 def _of_fabric(
@@ -337,7 +339,7 @@ def _of_fabric(
     mean = float(share.mean())
     ownership = load_ownership()
     power_w = result.cluster_power_w * (1 + spares / servers)
-    yearly = ownership.yearly_usd(result.cluster_cost_usd + spares * server_usd, power_w)
+    cost_usd = result.cluster_cost_usd + spares * server_usd
     tokens_per_s = (result.tokens_per_s or 0.0) * mean
     low, high = (float(value) for value in np.percentile(share, [5, 95]))
     return FabricGoodput(
@@ -359,8 +361,8 @@ def _of_fabric(
         tuple(_kinds(setting, classes, outages, spent)),
         tuple(by_spares),
         tuple(_intervals(setting, outages, interval_s, mean_s, spares)),
-        1e12 * yearly / (tokens_per_s * SECONDS_PER_YEAR) if tokens_per_s else float("nan"),
-        power_w * ownership.pue.value / tokens_per_s if tokens_per_s else float("nan"),
+        1e12 * ownership.usd_per_token(cost_usd, power_w, tokens_per_s) if mean else math.inf,
+        ownership.energy_per_token_j(power_w, tokens_per_s) if mean else math.inf,
     )
 
 
@@ -409,7 +411,7 @@ def cheapest_spares(found: Sequence[SparesResult], cluster_usd: float) -> int:
 
     def usd(one: SparesResult) -> float:
         steps = one.useful_steps_per_day
-        return (cluster_usd + one.cost_usd) / steps if steps else float("inf")
+        return (cluster_usd + one.cost_usd) / steps if steps else math.inf
 
     return min(found, key=usd).spares
 
@@ -417,7 +419,7 @@ def cheapest_spares(found: Sequence[SparesResult], cluster_usd: float) -> int:
 def _intervals(
     setting: GoodputSetting, outages: Outages, interval_s: float, mean_s: float, spares: int
 ) -> Iterator[IntervalResult]:
-    if mean_s == float("inf"):
+    if mean_s == math.inf:
         return
     for factor in INTERVALS:
         recovery = setting.recovery(factor * interval_s, spares)

@@ -161,3 +161,12 @@ def test_no_failures_no_interval():
     one = found(detection_s=0.0).results[0]
     assert math.isfinite(one.between_s)
     assert [row.interval_s / one.interval_s for row in one.by_interval] == [0.5, 1.0, 2.0]
+
+
+def test_a_job_that_never_trains_costs_without_end():
+    # a server is out for a year, and none stands by
+    one = found(days=3600, spares=0, repair_s=365 * 86_400.0, detection_s=1e7).results[0]
+    assert one.useful_share < 0.2
+    never = found(days=3000, runs=1, spares=0, restart_s=1e9, detection_s=1e9).results[0]
+    assert never.useful_share < 0.1
+    assert never.usd_per_trillion_tokens > one.usd_per_trillion_tokens

@@ -67,6 +67,7 @@ def test_daly_holds_at_its_limits():
     assert useful_share(math.inf, 20.0, 420.0, math.inf) == 1.0
     assert useful_share(980.0, 20.0, 420.0, math.inf) == 0.98
     assert daly_interval_s(100.0, 40.0) == 40.0
+    assert useful_share(40.0, 1e6, 1e9, 40.0) == 0.0
 
 
 CLASS = st.builds(
