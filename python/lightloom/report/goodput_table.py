@@ -119,21 +119,21 @@ def kinds_grid(goodput: Goodput) -> Grid:
 
 def spares_grid(goodput: Goodput) -> Grid:
     """What spare servers bring."""
-    numbers = sorted({row.spares for one in goodput.results for row in one.by_spares})
     rows: list[list[str]] = []
-    for number in numbers:
-        cells = []
-        for one in goodput.results:
-            row = next((row for row in one.by_spares if row.spares == number), None)
-            mark = "*" if number == one.spares else ""
-            cells.append("-" if row is None else f"{mark}{100 * row.useful_share:.2f}")
-        rows.append([str(number), *cells])
+    for number, first in enumerate(goodput.results[0].by_spares):
+        there = [one.by_spares[number] for one in goodput.results]
+        shares = [f"{100 * row.useful_share:.2f}" for row in there]
+        # more of them than any fabric can use are left out
+        if rows and rows[-1][1:] == shares and first.spares > goodput.results[0].spares:
+            break
+        mark = "*" if first.spares == goodput.results[0].spares else ""
+        rows.append([f"{mark}{first.spares}", *shares])
     return Grid(
         "Spare servers [useful % of the time]",
         [("spares", ""), *((one.fabric, "") for one in goodput.results)],
         rows,
         -1,
-        "*: a useful step costs the least, or as given",
+        "*: as above; unless given, that with which useful steps cost the least over all fabrics",
     )
 
 

@@ -23,7 +23,7 @@ class RecoveryOptions(Strict):
         100, description="Number of runs in which failures are drawn."
     )
     spares: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] | None = Field(
-        None, description="Spare servers; by default as many as cost the least per useful step."
+        None, description="Spare servers; by default as many as make useful steps cost the least."
     )
     interval_s: Annotated[float, quantity("second"), Field(gt=0, le=1e9)] | None = Field(
         None, description="Training time between checkpoints; by default that which loses least."

@@ -50,6 +50,8 @@ from lightloom.study.goodput.walk import SPENT, Recovery, TimeSpent, spend
 SECONDS_PER_YEAR = DAYS_PER_YEAR * SECONDS_PER_DAY
 #: replicas of a job on which failed parts are simulated
 REPLICAS = 2
+#: spare servers that are tried at most: a server for so many of 8 GPUs
+SPARED = 8
 #: kinds of interruptions that leave all parts whole, and are on purpose
 PLANNED = ("maintenance",)
 #: multiples of the interval that are simulated, too
@@ -143,10 +145,12 @@ def goodput(
     setting = GoodputSetting(
         rates, options, scenario.gpus, _checkpoint_s(whole, options), scenario.seed
     )
-    results = []
+    cases = []
     for number, result in enumerate(whole.results):
         watcher.progress(number / len(whole.results), f"drawing failures: {result.fabric}")
-        results.append(_of_fabric(setting, result, part.result(result.fabric), part, whole))
+        cases.append(_case(setting, result, part, whole))
+    spares = cheapest_spares(cases) if options.spares is None else options.spares
+    results = [_of_fabric(setting, case, spares) for case in cases]
     return Goodput(
         _inputs(scenario, setting, part),
         tuple(results),
@@ -312,34 +316,57 @@ def between_s(classes: Sequence[FailureClass]) -> float:
     return 1 / per_s if per_s else math.inf
 
 
-def _of_fabric(
-    setting: GoodputSetting,
-    result: FabricResult,
-    failed: FabricResult,
-    part: Comparison,
-    whole: Comparison,
-) -> FabricGoodput:
+@dataclass(frozen=True)
+class FabricCase:
+    """A fabric, what fails on it, and the job with each number of spare servers.
+
+    ``servers`` are those of the job, and ``server_usd`` what each costs.
+    """
+
+    result: FabricResult
+    outages: Outages
+    interval_s: float
+    servers: int
+    server_usd: float
+    by_spares: tuple[SparesResult, ...]
+
+    def usd_per_step(self, spares: int) -> float:
+        """Dollars of cluster and spare servers per useful step a day; infinity for none."""
+        one = next(one for one in self.by_spares if one.spares == spares)
+        steps = one.useful_steps_per_day
+        return (self.result.cluster_cost_usd + one.cost_usd) / steps if steps else math.inf
+
+
+def _case(
+    setting: GoodputSetting, result: FabricResult, part: Comparison, whole: Comparison
+) -> FabricCase:
     job = whole.details["jobs"][result.fabric]
     fabric = next(one for one in job.fabrics if one.name == result.fabric)
     cluster = fabric.adapt(job.cluster)
     scale = setting.gpus / part.inputs["scenario"]["gpus"]
-    classes = classes_of(setting, failed, cluster, scale)
+    classes = classes_of(setting, part.result(result.fabric), cluster, scale)
     outages = draw_outages(classes, setting.horizon_s, setting.options.runs, setting.seed)
-    mean_s = between_s(classes)
-    interval_s = setting.interval_s(mean_s)
     servers = -(-setting.gpus // cluster.gpus_per_server)
     server_usd = (result.cluster_cost_usd - result.network_cost_usd) / servers
-    by_spares = _spares(setting, outages, result, interval_s, servers, server_usd)
-    spares = setting.options.spares
-    if spares is None:
-        spares = cheapest_spares(by_spares, result.cluster_cost_usd)
+    case = FabricCase(
+        result, outages, setting.interval_s(between_s(classes)), servers, server_usd, ()
+    )
+    most = setting.gpus // 8 // SPARED
+    numbers = [0, *(2**power for power in range(20) if 2**power <= max(1, most))]
+    return dataclasses.replace(case, by_spares=tuple(_spares(setting, case, numbers)))
+
+
+def _of_fabric(setting: GoodputSetting, case: FabricCase, spares: int) -> FabricGoodput:
+    result, outages = case.result, case.outages
+    classes, interval_s = outages.classes, case.interval_s
+    mean_s = between_s(classes)
     spent = spend(outages, setting.recovery(interval_s, spares))
     share = spent.useful_share
     error = 1.96 * float(share.std(ddof=1)) / len(share) ** 0.5 if len(share) > 1 else 0.0
     mean = float(share.mean())
     ownership = load_ownership()
-    power_w = result.cluster_power_w * (1 + spares / servers)
-    cost_usd = result.cluster_cost_usd + spares * server_usd
+    power_w = result.cluster_power_w * (1 + spares / case.servers)
+    cost_usd = result.cluster_cost_usd + spares * case.server_usd
     tokens_per_s = (result.tokens_per_s or 0.0) * mean
     low, high = (float(value) for value in np.percentile(share, [5, 95]))
     return FabricGoodput(
@@ -359,7 +386,7 @@ def _of_fabric(
         spares,
         {name: spent.mean_share(name) for name in SPENT},
         tuple(_kinds(setting, classes, outages, spent)),
-        tuple(by_spares),
+        case.by_spares,
         tuple(_intervals(setting, outages, interval_s, mean_s, spares)),
         1e12 * ownership.usd_per_token(cost_usd, power_w, tokens_per_s) if mean else math.inf,
         ownership.energy_per_token_j(power_w, tokens_per_s) if mean else math.inf,
@@ -381,39 +408,34 @@ def _kinds(
 
 
 def _spares(
-    setting: GoodputSetting,
-    outages: Outages,
-    result: FabricResult,
-    interval_s: float,
-    servers: int,
-    server_usd: float,
-) -> list[SparesResult]:
-    """The job with ever more spare servers, up to an eighth of its own, or until none helps."""
-    found: list[SparesResult] = []
-    numbers = [0, *(2**power for power in range(20) if 2**power <= max(1, servers // 8))]
+    setting: GoodputSetting, case: FabricCase, numbers: Sequence[int]
+) -> Iterator[SparesResult]:
+    """The job with ever more spare servers."""
+    result, before = case.result, None
     for number in numbers:
-        share = float(spend(outages, setting.recovery(interval_s, number)).useful_share.mean())
+        spent = spend(case.outages, setting.recovery(case.interval_s, number))
+        share = float(spent.useful_share.mean())
         steps = share * SECONDS_PER_DAY / result.step_time_s
-        each, pays = None, not found
-        if found:
-            gained = steps - found[-1].useful_steps_per_day
-            cost = (number - found[-1].spares) * server_usd
+        each, pays = None, before is None
+        if before is not None:
+            gained = steps - before.useful_steps_per_day
+            cost = (number - before.spares) * case.server_usd
             each = cost / gained if gained > 0 else None
-            pays = each is not None and steps > 0 and each < result.cluster_cost_usd / steps
-        found.append(SparesResult(number, number * server_usd, share, steps, each, pays))
-        if number and share - found[-2].useful_share < 1e-4 and found[-2].useful_share > 0:
-            break
-    return found
+            pays = each is not None and each < result.cluster_cost_usd / steps
+        before = SparesResult(number, number * case.server_usd, share, steps, each, pays)
+        yield before
 
 
-def cheapest_spares(found: Sequence[SparesResult], cluster_usd: float) -> int:
-    """Return the number of spare servers with which a useful step costs the least."""
+def cheapest_spares(cases: Sequence[FabricCase]) -> int:
+    """Return the number of spare servers with which a useful step costs the least.
 
-    def usd(one: SparesResult) -> float:
-        steps = one.useful_steps_per_day
-        return (cluster_usd + one.cost_usd) / steps if steps else math.inf
+    It is one for all fabrics, which are compared: the mean of the logarithms of dollars counts.
+    """
 
-    return min(found, key=usd).spares
+    def usd(number: int) -> float:
+        return sum(math.log(case.usd_per_step(number)) for case in cases)
+
+    return min((one.spares for one in cases[0].by_spares), key=usd)
 
 
 def _intervals(

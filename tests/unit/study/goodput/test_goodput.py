@@ -2,6 +2,7 @@
 
 import functools
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,7 @@ from lightloom.study.compare.scenario import Scenario
 from lightloom.study.goodput import goodput
 from lightloom.study.goodput.options import RecoveryOptions
 from lightloom.study.goodput.results import SparesResult
-from lightloom.study.goodput.run import cheapest_spares
+from lightloom.study.goodput.run import FabricCase, cheapest_spares
 from lightloom.study.goodput.walk import SPENT
 
 JOB = {
@@ -110,12 +111,33 @@ def test_fewer_replicas_have_nearly_the_same_failures():
     assert rates[0] == pytest.approx(rates[1], rel=0.02)
 
 
-def test_the_cheapest_spares_are_those_with_which_a_step_costs_least():
-    def row(spares, steps):
-        return SparesResult(spares, 10.0 * spares, 0.0, steps, None, True)
+def test_all_fabrics_have_the_number_of_spares_with_which_steps_cost_least():
+    results = found(days=720).results
+    assert len({one.spares for one in results}) == 1
+    numbers = [row.spares for row in results[0].by_spares]
+    assert all([row.spares for row in one.by_spares] == numbers for one in results)
 
-    assert cheapest_spares([row(0, 50.0), row(1, 100.0), row(2, 100.5)], 1000.0) == 1
-    assert cheapest_spares([row(0, 0.0), row(1, 0.0)], 1000.0) == 0
+    gained = results[0].by_spares[1]
+    assert gained.usd_per_gained_step == pytest.approx(
+        gained.cost_usd
+        / (gained.useful_steps_per_day - results[0].by_spares[0].useful_steps_per_day)
+    )
+
+
+def test_the_cheapest_spares_are_those_with_which_steps_cost_least_over_all_fabrics():
+    def case(cluster_usd, *steps):
+        rows = tuple(
+            SparesResult(number, 10.0 * number, 0.0, each, None, True)
+            for number, each in zip((0, 1, 2), steps, strict=False)
+        )
+        return FabricCase(SimpleNamespace(cluster_cost_usd=cluster_usd), None, 1.0, 8, 10.0, rows)
+
+    assert cheapest_spares([case(1000.0, 50.0, 100.0, 100.5)]) == 1
+    assert cheapest_spares([case(1000.0, 50.0, 100.0, 120.0)]) == 2
+    # what both together lose and gain counts
+    assert cheapest_spares([case(1000.0, 100.0, 100.5), case(10.0, 100.0, 250.0)]) == 1
+    assert cheapest_spares([case(1000.0, 100.0, 100.5), case(10.0, 100.0, 190.0)]) == 0
+    assert cheapest_spares([case(1000.0, 0.0, 0.0)]) == 0
 
 
 def test_llama_3_was_interrupted_about_as_often_as_the_rates_say():
