@@ -166,7 +166,7 @@ def _check(scenario: Scenario, options: RecoveryOptions) -> None:
     for kind in options.survives:
         if kind not in SURVIVED:
             raise InputError(f"survives {kind}: {expected_one_of(kind, SURVIVED)}")
-    if options.days * options.runs * scenario.gpus > 1e11:
+    if options.days * options.runs * scenario.gpus > 1e10:
         raise InputError(
             f"{options.runs:,} runs of {options.days:g} days on {scenario.gpus:,} GPUs are more "
             "than can be drawn; expected fewer runs or days"
