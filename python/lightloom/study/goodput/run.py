@@ -174,18 +174,20 @@ def _check(scenario: Scenario, options: RecoveryOptions) -> None:
 
 
 def _parts(scenario: Scenario) -> tuple[str, ...]:
-    """Parts that stand for all of their kind: of a middle server, and a server of the first stage.
+    """Parts that stand for all of their kind: of servers in the middle of each quarter.
 
-    Those of the middle are behind all-to-alls of most stages.
+    Stages of a pipeline follow each other in the order of servers, and a part costs more in later
+    ones.
     """
     scenario = with_servers(scenario, model_of(scenario))
     cluster = cluster_of(scenario, load_gpu(scenario.cluster.gpu))
     clusters = [fabric.adapt(cluster) for fabric in load_fabrics(scenario)]
     servers = min(one.servers for one in clusters)
     nics = min(one.nics_per_server for one in clusters)
-    middle = servers // 2
-    named = [f"server:{middle}", "server:0", f"gpu:{middle}/0", f"nic:{middle}/0"]
-    named += [f"nic:{middle}/{nics - 1}"] * (nics > 1)
+    places = [servers * (2 * quarter + 1) // 8 for quarter in range(4)]
+    named = [f"{kind}:{place}" for kind in ("server", "gpu") for place in places]
+    named = [name + "/0" * name.startswith("gpu") for name in named]
+    named += [f"nic:{places[2]}/{number}" for number in (0, nics - 1)]
     return tuple(dict.fromkeys([*named, "tor:0", "ocs:0"]))
 
 
