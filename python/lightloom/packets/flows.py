@@ -270,8 +270,14 @@ def parse_flows(content: bytes, name: str) -> Flows:
         If it is no such table. Whether hosts and routes exist is not looked at here.
     """
     if (foreign := foreign_flows(content, name)) is not None:
-        columns = (foreign[key] for key in ("source", "destination", "size_bytes", "start_s"))
-        return Flows(*columns, name=name, lines=foreign["lines"])
+        return Flows(
+            source=foreign["source"],
+            destination=foreign["destination"],
+            size_bytes=foreign["size_bytes"],
+            start_s=foreign["start_s"],
+            name=name,
+            lines=foreign["lines"],
+        )
     table = parse_table(content, name, COLUMNS)
     starts_us = table.numbers("start_us") if "start_us" in table.places else np.zeros(len(table))
     return Flows(
