@@ -275,6 +275,7 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
         tensor.__deepcopy__ = _copied_deeply(tensor.__deepcopy__)
     move = torch.Tensor.to
 
+    @functools.wraps(move)
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Only the dtype changes; PyTorch would ask a driver which device is current."""
         kwargs.pop("device", None)
@@ -344,6 +345,7 @@ def _spoof_methods() -> None:
     tensor.record_stream = lambda self, stream: None
     change = torch.Tensor.type
 
+    @functools.wraps(change)
     def type_of(self: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if dtype is None:
             return _type_name(self.dtype)

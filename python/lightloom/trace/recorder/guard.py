@@ -7,6 +7,7 @@ cached files may be written; for temporary ones a program is given one that is r
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import tempfile
@@ -74,6 +75,7 @@ def guard(spec: dict[str, Any]) -> None:
     sys.addaudithook(heard)
     save = torch.save
 
+    @functools.wraps(save)
     def saved(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         """A checkpoint of tensors without data is none; C++ would open its file unseen."""
         if isinstance(f, (str, os.PathLike)):
