@@ -193,6 +193,68 @@ def test_what_depends_on_unknown_data_is_found_through_views_and_sizes(tmp_path,
     assert bool(recorded(tmp_path, INVENTED.format(line), 2, [0]).ranks[0].assumed) == is_read
 
 
+@pytest.mark.parametrize(
+    ("line", "steers"),
+    [
+        ("if loss > 3: pass", True),
+        ("best = min(loss + 1, 7.0)", True),
+        ("rows = int(100 * loss)", True),
+        ("rows = round(loss)", True),
+        ("if not loss: pass", True),
+        ("print(f'{loss / 2:.3f}', round(loss, 2), {'loss': loss})", False),
+        ("if loss != loss or loss == float('inf'): raise ValueError", False),
+        ("if torch.isnan(seen) or torch.isinf(seen): raise ValueError", False),
+        ("dist.all_gather_object([None, None], {'loss': loss})", False),
+        ("total = 0.0; total += loss; torch.tensor([total, 1.0]).mul_(2)", False),
+    ],
+)
+def test_a_number_of_unknown_data_is_an_assumption_if_it_steers(tmp_path, line, steers):
+    text = f"seen = torch.randn(8).sum()\nloss = seen.item()\n{line}\n"
+    assumed = recorded(tmp_path, text, 2, [0, 1]).ranks[0].assumed
+    assert len(assumed) == steers
+    for sentence in assumed:
+        assert "item at" in sentence
+        assert "script.py:5" in sentence
+        assert "read at" in sentence
+        assert "script.py:6" in sentence
+
+
+def test_a_program_may_ask_whether_something_has_come(tmp_path):
+    text = """
+number, go = torch.zeros(1, dtype=torch.int64), torch.ones(1, dtype=torch.int64)
+if dist.get_rank() == 0:
+    work = dist.irecv(number, 1)
+    assert not work.is_completed()
+    dist.send(go, 1)
+    while not work.is_completed():
+        pass
+    assert int(number) == 7
+    work = dist.all_reduce(number, async_op=True)
+    assert not work.is_completed()
+    dist.send(go, 1)
+    while not work.is_completed():
+        pass
+    assert int(number) == 14
+else:
+    dist.recv(go, 0)
+    dist.send(number + 7, 0)
+    dist.recv(go, 0)
+    dist.all_reduce(number + 7)
+"""
+    assert recorded(tmp_path, text, 2, [0, 1])
+
+
+def test_a_rank_that_asks_for_what_never_comes_is_told(tmp_path):
+    text = """
+if dist.get_rank() == 0:
+    work = dist.irecv(torch.zeros(1, dtype=torch.int64), 1)
+    while not work.is_completed():
+        pass
+"""
+    with pytest.raises(TraceError, match=r"waits for rank 1, which ends without sending"):
+        recorded(tmp_path, text, 2, [0, 1])
+
+
 def test_a_thread_that_hears_a_rank_has_it_run_too(tmp_path):
     text = """
 import threading
@@ -302,3 +364,12 @@ def test_a_checkpoint_of_all_ranks_is_refused(tmp_path):
     text = "import torch.distributed.checkpoint as saved\nsaved.save({}, checkpoint_id='there')"
     with pytest.raises(TraceError, match=r"script.py:5 .* saves or loads a checkpoint"):
         recorded(tmp_path, text, 2, [0])
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_memory_that_ranks_share_is_refused(tmp_path, device):
+    script = tmp_path / "script.py"
+    text = f"import torch.distributed._symmetric_memory as shared\nshared.empty(8, device='{device}')"
+    script.write_text(START + text + STEP)
+    with pytest.raises(TraceError, match=r"script.py:5 .* uses symmetric memory: .* collectives"):
+        record([PYTHON, str(script)], TracedJob(2, device=device), [0])
