@@ -2,10 +2,11 @@
 
 A file is messages of Protocol Buffers, each after its length: the version, then a node per call
 (``et_def.proto`` of mlcommons/chakra). A node waits for all calls, barriers among them, that the
-program has waited for before it; those that others of these wait for are not named again. Groups are named by numbers, which a table of groups explains, as ASTRA-sim reads it.
-``comm_size`` is what the rank puts in. Computation is not recorded, so no node computes. What a
-call has and Chakra has no place for (its group's name, data type, splits, phase, layer) are
-attributes that others pass over; :mod:`lightloom.trace.importers.chakra` reads them back.
+program has waited for before it; those that others of these wait for are not named again. Groups
+are named by numbers, which a table of groups explains, as ASTRA-sim reads it. ``comm_size`` is what
+the rank puts in. Computation is not recorded, so no node computes. What a call has and Chakra has
+no place for (its group's name, data type, splits, phase, layer) are attributes that others pass
+over; :mod:`lightloom.trace.importers.chakra` reads them back.
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ def execution_trace(rank: int, calls: Iterable[Call], groups: GroupNumbers) -> b
     """
     parts = [_delimited(_text(1, SCHEMA_VERSION))]
     waiting = _Waits()
-    for call in calls:
-        parts.append(_delimited(_node(rank, call, waiting.before(call), groups)))
+    parts += [_delimited(_node(rank, call, waiting.before(call), groups)) for call in calls]
     return b"".join(parts)
 
 

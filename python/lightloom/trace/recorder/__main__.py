@@ -240,10 +240,6 @@ def main(specification: str) -> None:
     A line is a list of runs, each the number of a program and a rank. What was recorded of each is
     written where the specification says.
     """
-    import torch
-    import torch.distributed
-    import torch.utils._python_dispatch
-
     from .processes import adopt_descendants
     from .runs import Runs
 
