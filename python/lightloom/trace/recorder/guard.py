@@ -13,7 +13,8 @@ import importlib.machinery
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ _REFUSED = {
 class _Refused(importlib.abc.MetaPathFinder):
     """Finds these modules; importing them before a program does would take a second."""
 
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> Any:
         if name not in _REFUSED:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
@@ -118,7 +119,7 @@ class _Refused(importlib.abc.MetaPathFinder):
         loader: Any = spec.loader
         execute = loader.exec_module
 
-        def executed(module: Any) -> None:
+        def executed(module: types.ModuleType) -> None:
             execute(module)
             _refuse(module)
 
@@ -126,7 +127,7 @@ class _Refused(importlib.abc.MetaPathFinder):
         return spec
 
 
-def _refuse(module: Any) -> None:
+def _refuse(module: types.ModuleType) -> None:
     """Replace what a module may not be asked for."""
     names, why = _REFUSED[module.__name__]
     for name in names:

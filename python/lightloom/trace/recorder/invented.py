@@ -38,7 +38,7 @@ class InventedNumber(float):
 def _computing(name: str) -> Any:
     compute = getattr(float, name)
 
-    def computed(self: InventedNumber, *others: Any) -> Any:
+    def computed(self: InventedNumber, *others: object) -> Any:
         result = compute(self, *others)
         if isinstance(result, int):  # rounded
             self._tell()
@@ -50,7 +50,7 @@ def _computing(name: str) -> Any:
 def _deciding(name: str) -> Any:
     decide = getattr(float, name)
 
-    def decided(self: InventedNumber, *others: Any) -> Any:
+    def decided(self: InventedNumber, *others: object) -> Any:
         # what is the same for every finite number says nothing of this one
         if not (others and (others[0] is self or _is_infinite(others[0]))):
             self._tell()

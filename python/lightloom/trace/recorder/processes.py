@@ -97,7 +97,7 @@ def follow_forks(session: Any, note: Path) -> None:
     signature = inspect.signature(make)
 
     @functools.wraps(make)  # what makes loaders anew asks which parameters there are
-    def without_workers(*args: Any, **kwargs: Any) -> None:
+    def without_workers(*args: object, **kwargs: object) -> None:
         """Data is loaded where it is used: what workers would send has no data."""
         given = signature.bind(*args, **kwargs)
         for name in _OF_WORKERS:

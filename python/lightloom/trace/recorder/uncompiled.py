@@ -72,7 +72,7 @@ class _Parts(importlib.abc.MetaPathFinder):
     def __init__(self, stand_in: _StandIn) -> None:
         self._stand_in = stand_in
 
-    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+    def find_spec(self, name: str, path: object, target: object = None) -> Any:
         if not name.startswith(f"{NAME}.") or path is not self._stand_in.__path__:
             return None
         compiler = self._stand_in.compiler()
@@ -87,17 +87,17 @@ class _Kept(importlib.abc.Loader):
     def __init__(self, module: types.ModuleType) -> None:
         self._module, self._spec = module, module.__spec__
 
-    def create_module(self, spec: Any) -> types.ModuleType:
+    def create_module(self, spec: object) -> types.ModuleType:
         return self._module
 
     def exec_module(self, module: types.ModuleType) -> None:
         module.__spec__ = self._spec
 
 
-def _leave(function: Any = None, *_: Any, **__: Any) -> Any:
+def _leave(function: object = None, *_: object, **__: object) -> object:
     """A function as it is, or what leaves one so."""
     return (lambda given: given) if function is None else function
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _nothing(*_: object, **__: object) -> None:
     """Nothing has to be done."""
