@@ -43,7 +43,7 @@ def traced(call):
     return told(call.op, list(call.ranks), other, call.input_bytes, call.output_bytes, call.dtype)
 
 
-def real_calls(folder, command, ranks, limit_s=120.0):
+def real_calls(folder, command, ranks, limit_s=300.0):
     """What the groups of each rank were asked to do in a real run."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -76,7 +76,7 @@ def real_calls(folder, command, ranks, limit_s=120.0):
     ]
 
 
-def compared(folder, command, ranks, limit_s=120.0):
+def compared(folder, command, ranks, limit_s=300.0):
     """A trace of all ranks, and each rank's calls of the trace and of a real run, side by side."""
     job = TracedJob(ranks, device="cpu", time_limit_s=limit_s)
     trace = record([PYTHON, *command], job, range(ranks))
