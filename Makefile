@@ -1,5 +1,5 @@
-# make demo | quick | test | plain | torch | check | docs | bench | soak | mutants | tables | figures | golden | same
-# | library (for C)
+# make demo | quick | test | plain | torch | check | docs | bench | soak | newest | mutants | tables | figures | golden
+# | same | library (for C)
 # Needs Python 3.11+ and Rust (cargo) on the PATH, nothing else: the first call makes .venv.
 
 PYTHON ?= python3
@@ -19,7 +19,7 @@ STAMPS := out/figures$(if $(FAST),-fast)
 TORCH = $(BOUNDED) $(BIN)/uv pip install --quiet --compile-bytecode --python .venv/torch torch==2.15.0 numpy pydantic
 BOUNDED := $(shell command -v timeout >/dev/null && echo timeout 600)
 
-.PHONY: demo quick test torch browser plain check docs bench soak mutants tables figures golden same library clean
+.PHONY: demo quick test torch browser plain check docs bench soak newest mutants tables figures golden same library clean
 
 demo: .venv/installed
 	@mkdir -p out
@@ -99,6 +99,14 @@ soak: .venv/installed-test torch
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
 		--requirement tests/soak/requirements.txt
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/soak
+
+# Traces of the newest release of PyTorch and of each framework, against real runs.
+newest: .venv/installed-test torch
+	@mkdir -p out
+	sed 's/==.*//' tests/soak/requirements.txt > out/newest.txt
+	$(BIN)/uv pip install --quiet --upgrade --python .venv/torch --requirement out/newest.txt
+	$(BIN)/uv pip list --python .venv/torch
+	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/unit/trace tests/soak/trace
 
 # Puts faults into the lines that have changed since yesterday (or SINCE=COMMIT), one at a time, and
 # says which no test notices; where no line has, into a sample that changes with the day.

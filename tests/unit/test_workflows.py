@@ -126,3 +126,14 @@ def test_issue_templates_are_forms(path):
     assert {"name", "description", "body"} <= set(form)
     assert all(field["type"] in {"input", "textarea"} for field in form["body"])
     assert all(field["attributes"]["label"] for field in form["body"])
+
+
+def test_frameworks_are_traced_as_they_are_released_and_known_versions_are_told():
+    pins = dict(
+        line.split("==") for line in (ROOT / "tests/soak/requirements.txt").read_text().split()
+    )
+    told = " ".join((ROOT / "docs/how-to/trace-a-program.md").read_text().split())
+    for name, version in pins.items():
+        shown = "PyTorch" if name == "torch" else name
+        assert f"{shown} {version}" in told, f"docs/how-to/trace-a-program.md: {name} {version}"
+    assert {"run": "make newest"} in steps(read(ROOT / ".github/workflows/nightly.yml"))

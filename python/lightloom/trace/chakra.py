@@ -1,11 +1,12 @@
 """Calls of a rank as a Chakra execution trace (MLCommons), schema version 0.0.4.
 
 A file is messages of Protocol Buffers, each after its length: the version, then a node per call
-(``et_def.proto`` of mlcommons/chakra). A node waits for the calls that the program has waited for
-before it. Groups are named by numbers, which a table of groups explains, as ASTRA-sim reads it.
-``comm_size`` is what the rank puts in. Computation is not recorded, so no node computes. What a
-call has and Chakra has no place for (its group's name, data type, splits, phase, layer) are
-attributes that others pass over; :mod:`lightloom.trace.importers.chakra` reads them back.
+(``et_def.proto`` of mlcommons/chakra). A node waits for all calls, barriers among them, that the
+program has waited for before it; those that others of these wait for are not named again. Groups
+are named by numbers, which a table of groups explains, as ASTRA-sim reads it. ``comm_size`` is what
+the rank puts in. Computation is not recorded, so no node computes. What a call has and Chakra has
+no place for (its group's name, data type, splits, phase, layer) are attributes that others pass
+over; :mod:`lightloom.trace.importers.chakra` reads them back.
 """
 
 from __future__ import annotations
@@ -56,15 +57,30 @@ def execution_trace(rank: int, calls: Iterable[Call], groups: GroupNumbers) -> b
         If a call is of an operation that Chakra does not have.
     """
     parts = [_delimited(_text(1, SCHEMA_VERSION))]
-    pending: list[tuple[int, int]] = []
-    for call in calls:
-        waited = []
-        while pending and pending[0][0] <= call.call_id:
-            waited.append(heapq.heappop(pending)[1])
-        parts.append(_delimited(_node(rank, call, sorted(waited), groups)))
-        if call.waited_before is not None:
-            heapq.heappush(pending, (call.waited_before, call.call_id))
+    waiting = _Waits()
+    parts += [_delimited(_node(rank, call, waiting.before(call), groups)) for call in calls]
     return b"".join(parts)
+
+
+class _Waits:
+    """What each call of a rank depends on, call by call."""
+
+    def __init__(self) -> None:
+        #: calls that will be waited for, by the call before which that is
+        self._pending: list[tuple[int, int]] = []
+        #: calls that were waited for and that no other one of these waits for
+        self._last: dict[int, int] = {}
+
+    def before(self, call: Call) -> list[int]:
+        """Calls that have to have ended before one begins; others have before those began."""
+        while self._pending and self._pending[0][0] <= call.call_id:
+            until, ended = heapq.heappop(self._pending)
+            # whatever was waited for before that one began comes before it
+            self._last = {other: at for other, at in self._last.items() if at > ended}
+            self._last[ended] = until
+        if call.waited_before is not None:
+            heapq.heappush(self._pending, (call.waited_before, call.call_id))
+        return sorted(self._last)
 
 
 def _node(rank: int, call: Call, waited: list[int], groups: GroupNumbers) -> bytes:

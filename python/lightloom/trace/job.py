@@ -2,14 +2,15 @@
 
 Groups of one name whose ranks lie alike relative to the first one form a *family*. A *role* is the
 ranks that issue the same calls on their own groups: those that hold the same places in the groups
-that messages go through (pipeline stages), and belong to the same families. One recorded rank
+that messages go through (pipeline stages; not in a ring of all ranks, where all are alike), and
+belong to the same families. One recorded rank
 stands for its role. Which groups there are is what the recorder has noted, or what the calls of
 all ranks say.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -178,7 +179,9 @@ def _found(trace: Trace, step: int | None) -> tuple[JobRoles, list[int]]:
     families = _families(trace)
     shapes = _shapes(families, trace.world_size, calls)
     if len(calls) == trace.world_size:
-        role_of_rank = _numbered([shapes[rank] for rank in range(trace.world_size)])
+        # ranks of a ring may send other numbers of bytes each
+        sizes = {rank: _sent(issued) for rank, issued in calls.items()}
+        role_of_rank = _numbered([(shapes[r], sizes[r]) for r in range(trace.world_size)])
     else:
         if not trace.groups:
             raise InputError(
@@ -240,11 +243,17 @@ def _shapes(
             peer: tuple[int, int] | None = None
             if call.op in MESSAGES and call.peer is not None:
                 mine, other = call.ranks.index(rank), call.ranks.index(call.peer)
-                peer = (other - mine, mine if len(call.ranks) < world_size else 0)
+                whole = len(call.ranks) == world_size
+                peer = ((other - mine) % world_size, 0) if whole else (other - mine, mine)
             root = None if call.root is None else call.ranks.index(call.root)
             shape.append((call.op, family, call.phase, call.reduction, peer, root))
         shapes[rank] = tuple(shape)
     return shapes
+
+
+def _sent(calls: tuple[Call, ...]) -> tuple[int, ...]:
+    """Bytes of each message that a rank sends."""
+    return tuple(call.input_bytes for call in calls if call.op == "send")
 
 
 def _numbered(values: list[tuple[object, ...]]) -> Ints:
@@ -310,9 +319,24 @@ def _by_place(
     columns = [np.zeros(world_size, dtype=np.int64)]
     for number, messages in used.items():
         places = families[number].place_of_rank(world_size)
-        by_place = messages and families[number].size < world_size
+        is_ring = families[number].size == world_size and _are_rings(calls, world_size)
+        by_place = messages and not is_ring
         columns.append(places if by_place else np.minimum(places, 0))
     return _ordered(np.stack(columns, axis=1))
+
+
+def _are_rings(calls: dict[int, tuple[Call, ...]], world_size: int) -> bool:
+    """Whether ranks receive from as far as they send in the group of all, phase by phase."""
+    for rank, issued in calls.items():
+        passed: Counter[tuple[str, int]] = Counter()
+        for call in issued:
+            if call.op in MESSAGES and call.peer is not None and len(call.ranks) == world_size:
+                ahead = call.ranks.index(call.peer) - call.ranks.index(rank)
+                sends = call.op == "send"
+                passed[call.phase, (ahead if sends else -ahead) % world_size] += 1 if sends else -1
+        if any(passed.values()):
+            return False
+    return True
 
 
 def _roles(

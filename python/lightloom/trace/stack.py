@@ -13,6 +13,7 @@ ranks the largest is taken.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -127,8 +128,25 @@ class PermutationStack:
         return sum(self.calls[index].slots for index in self.sequences[role].tolist())
 
     def lower_bound_slots(self, role: int) -> int:
-        """The fewest that they could see, call by call."""
-        return sum(self.calls[index].lower_bound_slots for index in self.sequences[role].tolist())
+        """The fewest that could do: the busiest of its ports, and the longest of its calls.
+
+        Calls may share permutations, so that what each needs alone does not add up.
+        """
+        calls = np.unique(self.sequences[role]).tolist()
+        longest = max((self.calls[index].lower_bound_slots for index in calls), default=0)
+        return max(longest, int(self._transfers_at[:, self.role_of_rank == role].max(initial=0)))
+
+    @cached_property
+    def _transfers_at(self) -> Ints:
+        """Transfers that each rank sends and receives in the step, ``(2, world_size)``."""
+        transfers = np.zeros((2, self.world_size), dtype=np.int64)
+        for call in self.calls:
+            for turn in call.rounds:
+                sender = np.flatnonzero(turn.destination != IDLE)
+                for way, places in enumerate((sender, turn.destination[sender])):
+                    ranks = call.groups[:, places].reshape(-1)
+                    np.add.at(transfers[way], ranks, call.calls * turn.repeats)
+        return transfers
 
     def check(self) -> int:
         """Check that every transfer of every collective is delivered once, and return how many are.

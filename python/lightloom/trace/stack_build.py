@@ -181,7 +181,14 @@ class _Builder:
         sender, receiver = (rank, call.peer) if call.op == "send" else (call.peer, rank)
         offset = call.ranks.index(receiver) - call.ranks.index(sender)
         family, _ = self.job.group_index[call.group, call.ranks]
+        if not self._is_shared(family):
+            offset %= len(call.ranks)
         return family, int(self.job.role_of_rank[sender]), offset
+
+    def _is_shared(self, family: int) -> bool:
+        """Whether a rank is in several groups of a family: which one it sends in is its place."""
+        groups = self.job.families[family].groups
+        return len(np.unique(groups)) < groups.size
 
     def _message(self, route: tuple[int, int, int], call: Call) -> int:
         """A message of each rank of a role."""
@@ -189,8 +196,10 @@ class _Builder:
         groups = self.job.families[family].groups
         places = np.argwhere(np.isin(groups, self.job.roles[role].ranks))
         target = places[:, 1] + offset
-        fits = (target >= 0) & (target < groups.shape[1])
-        places, target = places[fits], target[fits]
+        if self._is_shared(family):
+            fits = (target >= 0) & (target < groups.shape[1])
+            places, target = places[fits], target[fits]
+        target %= groups.shape[1]  # rings
         pairs = np.stack([groups[places[:, 0], places[:, 1]], groups[places[:, 0], target]], axis=1)
         roles = np.unique(self.job.role_of_rank[pairs])
         rounds = [GroupRound(np.array([1, IDLE]), 1, call.input_bytes)]

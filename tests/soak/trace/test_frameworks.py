@@ -57,6 +57,10 @@ CASES = {
         8, "cuda", ["torchtitan"], "torchtitan_deepseek --parallelism.expert_parallel_degree 4 "
         "--parallelism.tensor_parallel_degree 2",
     ),
+    "torchtitan, DeepSeek-V3, pipelined": (
+        4, "cuda", ["torchtitan"], "torchtitan_deepseek --parallelism.pipeline_parallel_degree 2 "
+        "--parallelism.expert_parallel_degree 2",
+    ),
 }  # fmt: skip
 
 pytestmark = pytest.mark.skipif(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import random
 
 import pytest
 from tests.trace_jobs import PLAIN, GridJob, recording
@@ -89,10 +90,36 @@ def test_a_node_waits_for_what_the_program_has_waited_for(schema):
         dataclasses.replace(PLAIN, call_id=i, waited_before=wait) for i, wait in enumerate(waits)
     ]
     _, nodes = read(schema, execution_trace(0, calls, GroupNumbers()))
-    assert [list(node.data_deps) for node in nodes] == [[], [0], [], [1], [3]]
+    assert [list(node.data_deps) for node in nodes] == [[], [0], [0], [1], [3]]
     # where the call that it was waited before is left out, the next one waits
     _, nodes = read(schema, execution_trace(0, [calls[1], calls[4]], GroupNumbers()))
     assert [list(node.data_deps) for node in nodes] == [[], [1]]
+
+
+def test_every_node_comes_after_all_that_the_program_has_waited_for(schema):
+    draw = random.Random(3)
+    for count in [1, 2, *(draw.randint(3, 40) for _ in range(60))]:
+        calls = [
+            dataclasses.replace(
+                PLAIN,
+                call_id=i,
+                op=draw.choice(["all_gather", "barrier"]),
+                waited_before=draw.choice([None, i + 1, i + 1, draw.randint(i + 1, count + 1)]),
+            )
+            for i in range(count)
+        ]
+        _, nodes = read(schema, execution_trace(0, calls, GroupNumbers()))
+        after = {}
+        for node in nodes:
+            named = set(node.data_deps)
+            after[node.id] = named.union(*(after[other] for other in named))
+            # none is named that another one comes after
+            assert not any(named & after[other] for other in named)
+            assert after[node.id] == {
+                call.call_id
+                for call in calls
+                if call.waited_before is not None and call.waited_before <= node.id
+            }
 
 
 def test_an_operation_that_chakra_does_not_have():

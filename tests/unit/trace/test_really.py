@@ -1,19 +1,15 @@
 """A trace has the calls of a real run, as PyTorch's process groups tell them, not the recorder."""
 
-import json
-import os
-import socket
-import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tests.real_calls import compared
 from tests.torch_python import PYTHON, in_soak
 
-from lightloom.trace.check import disagreements
 from lightloom.trace.record import TracedJob, TraceError, record, record_roles
 
 HERE = Path(__file__).parent
-LIMIT_S = 120.0
 
 #: ranks and the program (messages from any of several ranks have no order)
 PROGRAMS = [
@@ -22,6 +18,9 @@ PROGRAMS = [
         pytest.param(ranks, program, marks=in_soak)
         for ranks, program in [
             (2, "messages"), (4, "tensor_parallel"), (8, "tensor_parallel"),
+            (4, "tensor_parallel fsdp2"), (4, "small_gpt"), (4, "context_parallel allgather"),
+            (4, "context_parallel alltoall"), (8, "meshes"), (4, "uneven"),
+            (4, "sharded ddp-powersgd"), (4, "sharded ddp-own-hook"),
             (4, "schedules GPipe"), (4, "schedules 1F1B"), (4, "schedules Interleaved1F1B"),
             (2, "schedules InterleavedZeroBubble"), (4, "routers hash"), (4, "sharded ddp"),
             (4, "sharded ddp-compressed"), (4, "sharded fsdp"), (4, "sharded fsdp2"),
@@ -37,66 +36,36 @@ def command(program):
     return [str(HERE / f"programs/{name}.py"), *arguments]
 
 
-def notes_of(folder, program, ranks):
-    """What the groups of each rank were asked to do in a real run."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    running = []
-    for rank in range(ranks):
-        job = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
-               "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": 1}  # fmt: skip
-        arguments = [PYTHON, HERE / "really.py", folder / f"{rank}.json", *command(program)]
-        environment = os.environ | {name: str(value) for name, value in job.items()}
-        with (folder / f"{rank}.err").open("w") as said:
-            running.append(
-                subprocess.Popen(
-                    list(map(str, arguments)),
-                    env=environment, stdout=subprocess.DEVNULL, stderr=said,
-                )
-            )  # fmt: skip
-    try:
-        for process in running:
-            process.wait(LIMIT_S)
-    finally:
-        for process in running:
-            process.kill()
-            process.wait()
-    said = [(folder / f"{rank}.err").read_text() for rank in range(ranks)]
-    assert not any("Traceback" in text for text in said), said
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(ranks)]
-
-
-def told(op, ranks, other, input_bytes, output_bytes, dtype):
-    """A call by what both tell of it: what is the same going in and out is told once."""
-    if op == "barrier":
-        return op, ranks, None, 0, 0, ""
-    if op in ("all_reduce", "broadcast"):
-        output_bytes = input_bytes
-    if op in ("send", "receive"):
-        input_bytes = output_bytes = max(input_bytes, output_bytes)
-    return op, ranks, other, input_bytes, output_bytes, dtype
-
-
-def of_trace(call):
-    other = call.peer if call.op in ("send", "receive") else call.root
-    return told(call.op, list(call.ranks), other, call.input_bytes, call.output_bytes, call.dtype)
-
-
 @pytest.mark.parametrize(("ranks", "program"), PROGRAMS)
 def test_a_trace_has_the_calls_of_a_real_run(tmp_path, ranks, program):
-    job = TracedJob(ranks, device="cpu")
-    trace = record([PYTHON, *command(program)], job, range(ranks))
-    assert disagreements(trace) == []
+    trace, pairs = compared(tmp_path, command(program), ranks)
     assert not any(recorded.assumed for recorded in trace.ranks.values())
-    for rank, notes in enumerate(notes_of(tmp_path, program, ranks)):
-        traced = [of_trace(call) for call in trace.ranks[rank].calls]
-        real = [told(**note) for note in notes]
-        # a message from any rank has no sender until it is there
-        for number, (mine, other) in enumerate(zip(traced, real, strict=True)):
-            if other[0] == "receive" and other[2] is None:
-                traced[number] = (*mine[:2], None, *mine[3:])
-        assert traced == real
+    for of_rank in pairs:
+        assert [mine for mine, _ in of_rank] == [real for _, real in of_rank]
+
+
+@in_soak
+@pytest.mark.parametrize("kind", ["topk", "max", "argmax", "sort", "argsort", "multinomial"])
+def test_a_router_sends_all_rows_as_in_a_real_run(tmp_path, kind):
+    """Which expert a token visits depends on data: rows are conserved, all else is equal."""
+    trace, pairs = compared(tmp_path, command(f"routers {kind}"), 4)
+    assert not any(recorded.assumed for recorded in trace.ranks.values())
+    rows = [[], []]  # of each rank, in a trace and in a real run
+    for of_rank in pairs:
+        moved = [pair for pair in of_rank if pair[0][::5] == ("all_to_all", "float32")]
+        assert [pair[0] for pair in of_rank if pair not in moved] == [
+            pair[1] for pair in of_rank if pair not in moved
+        ]
+        assert len(moved) == 4
+        for number, (mine, real) in enumerate(moved):
+            assert mine[:3] == real[:3]
+            is_back = number % 2  # from experts
+            assert mine[3 + is_back] == real[3 + is_back]
+        for way, of_way in enumerate(rows):
+            of_way.append([pair[way][3:5] for pair in moved])
+    for of_way in rows:
+        sent, got = np.array(of_way).sum(axis=0).T
+        assert sent.tolist() == got.tolist()
 
 
 START = "import torch\nimport torch.distributed as dist\ndist.init_process_group('gloo')\n"
@@ -191,6 +160,74 @@ dist.all_gather([torch.empty(3) for _ in range(2)], torch.ones(3))
 )
 def test_what_depends_on_unknown_data_is_found_through_views_and_sizes(tmp_path, line, is_read):
     assert bool(recorded(tmp_path, INVENTED.format(line), 2, [0]).ranks[0].assumed) == is_read
+
+
+LOSS = "seen = torch.randn(8).sum()\nloss = seen.item()\n"
+STEERING = """
+if loss > 3: pass
+best = min(loss + 1, 7.0)
+rows = int(100 * loss)
+rows = round(loss)
+if not loss: pass
+"""
+HARMLESS = """
+print(f'{loss / 2:.3f}', round(loss, 2), {'loss': loss})
+if loss != loss or loss == float('inf'): raise ValueError
+if torch.isnan(seen) or torch.isinf(seen): raise ValueError
+dist.all_gather_object([None, None], {'loss': loss})
+total = 0.0
+total += loss
+torch.tensor([total, 1.0]).mul_(2)
+"""
+
+
+def test_a_number_of_unknown_data_is_an_assumption_where_it_steers(tmp_path):
+    assumed = recorded(tmp_path, LOSS + STEERING, 2, [0, 1]).ranks[0].assumed
+    assert len(assumed) == 5
+    for sentence in assumed:
+        assert "item at" in sentence
+        assert "script.py:5 in <module>: numbers that depend on data were invented" in sentence
+    assert all(sum(f"script.py:{n} in" in text for text in assumed) == 1 for n in range(7, 12))
+
+
+def test_a_number_of_unknown_data_that_is_shown_or_sent_is_no_assumption(tmp_path):
+    assert not recorded(tmp_path, LOSS + HARMLESS, 2, [0, 1]).ranks[0].assumed
+
+
+def test_a_program_may_ask_whether_something_has_come(tmp_path):
+    text = """
+number, go = torch.zeros(1, dtype=torch.int64), torch.ones(1, dtype=torch.int64)
+if dist.get_rank() == 0:
+    work = dist.irecv(number, 1)
+    assert not work.is_completed()
+    dist.send(go, 1)
+    while not work.is_completed():
+        pass
+    assert int(number) == 7
+    work = dist.all_reduce(number, async_op=True)
+    assert not work.is_completed()
+    dist.send(go, 1)
+    while not work.is_completed():
+        pass
+    assert int(number) == 14
+else:
+    dist.recv(go, 0)
+    dist.send(number + 7, 0)
+    dist.recv(go, 0)
+    dist.all_reduce(number + 7)
+"""
+    assert recorded(tmp_path, text, 2, [0, 1])
+
+
+def test_a_rank_that_asks_for_what_never_comes_is_told(tmp_path):
+    text = """
+if dist.get_rank() == 0:
+    work = dist.irecv(torch.zeros(1, dtype=torch.int64), 1)
+    while not work.is_completed():
+        pass
+"""
+    with pytest.raises(TraceError, match=r"waits for rank 1, which ends without sending"):
+        recorded(tmp_path, text, 2, [0, 1])
 
 
 def test_a_thread_that_hears_a_rank_has_it_run_too(tmp_path):
@@ -302,3 +339,14 @@ def test_a_checkpoint_of_all_ranks_is_refused(tmp_path):
     text = "import torch.distributed.checkpoint as saved\nsaved.save({}, checkpoint_id='there')"
     with pytest.raises(TraceError, match=r"script.py:5 .* saves or loads a checkpoint"):
         recorded(tmp_path, text, 2, [0])
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_memory_that_ranks_share_is_refused(tmp_path, device):
+    script = tmp_path / "script.py"
+    text = (
+        f"import torch.distributed._symmetric_memory as shared\nshared.empty(8, device='{device}')"
+    )
+    script.write_text(START + text + STEP)
+    with pytest.raises(TraceError, match=r"script.py:5 .* uses symmetric memory: .* collectives"):
+        record([PYTHON, str(script)], TracedJob(2, device=device), [0])

@@ -157,10 +157,13 @@ def spoof(spec: dict[str, Any]) -> None:
     from .higher_order import register
     from .kernels import spoof_kernels
     from .stubs import install_stubs, replace_kernels
+    from .uncompiled import leave_compiler_out
 
     follow_groups(spec["world_size"])
     if spec["real"] and spec["device"] == "cpu":
         return
+    if not spec["real"]:
+        leave_compiler_out(Path(spec["folder"]) / "compiler")
     spoof_groups(spec)
     if spec["device"] == "cpu":
         spoof_tensors("cpu")
@@ -237,10 +240,6 @@ def main(specification: str) -> None:
     A line is a list of runs, each the number of a program and a rank. What was recorded of each is
     written where the specification says.
     """
-    import torch
-    import torch.distributed
-    import torch.utils._python_dispatch
-
     from .processes import adopt_descendants
     from .runs import Runs
 
@@ -248,9 +247,6 @@ def main(specification: str) -> None:
     adopt_descendants()
     runs = Runs(spec, record_rank)
     signal.signal(signal.SIGTERM, lambda *_: runs.give_up())
-    if spec["many"]:
-        import torch._dynamo  # optimizers import it, which takes more seconds
-        import torch.distributed.checkpoint  # noqa: F401 - so does the guard, less
     resource.setrlimit(resource.RLIMIT_DATA, (spec["memory_limit_bytes"],) * 2)
     spoof(spec)
     import_once(spec)

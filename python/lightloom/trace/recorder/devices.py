@@ -271,10 +271,12 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
         torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
         for name in ("tolist", "numpy"):
             setattr(tensor, name, _reading(getattr(tensor, name)))
+        tensor.item = _taking(tensor.item)
         tensor.data = _replaceable_data()
         tensor.__deepcopy__ = _copied_deeply(tensor.__deepcopy__)
     move = torch.Tensor.to
 
+    @functools.wraps(move)
     def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         """Only the dtype changes; PyTorch would ask a driver which device is current."""
         kwargs.pop("device", None)
@@ -303,6 +305,19 @@ def _reading(take: Callable[..., object]) -> Callable[..., object]:
             return take(session.values.read(self), *args, **kwargs)
 
     return read
+
+
+def _taking(take: Callable[[torch.Tensor], object]) -> Callable[[torch.Tensor], object]:
+    """What takes a number out of a tensor: of an invented one it is told if it steers."""
+
+    @functools.wraps(take)
+    def item(self: torch.Tensor) -> object:
+        session = STREAMS.session
+        if INSIDE or session is None or session.values is None:
+            return take(self)
+        return session.values.number(lambda: take(self))
+
+    return item
 
 
 def _replaceable_data() -> property:
@@ -344,6 +359,7 @@ def _spoof_methods() -> None:
     tensor.record_stream = lambda self, stream: None
     change = torch.Tensor.type
 
+    @functools.wraps(change)
     def type_of(self: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if dtype is None:
             return _type_name(self.dtype)

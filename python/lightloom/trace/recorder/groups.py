@@ -77,6 +77,9 @@ def spoof_groups(spec: dict[str, Any]) -> None:
     What a program asked for is what :func:`torch.distributed.get_backend` replies. Real groups are
     those of gloo. The rank is read when a group is made, in the process of that rank.
     """
+    # makes groups without peers known to PyTorch
+    import torch.testing._internal.distributed.fake_pg  # noqa: F401
+
     from .post import JobStore
 
     wanted: dict[Any, str] = {}

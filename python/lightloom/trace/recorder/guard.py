@@ -7,14 +7,18 @@ cached files may be written; for temporary ones a program is given one that is r
 
 from __future__ import annotations
 
+import functools
+import importlib.abc
+import importlib.machinery
 import os
 import sys
 import tempfile
+import types
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.distributed import checkpoint
 
 from .places import RefusedError, place
 
@@ -74,6 +78,7 @@ def guard(spec: dict[str, Any]) -> None:
     sys.addaudithook(heard)
     save = torch.save
 
+    @functools.wraps(save)
     def saved(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         """A checkpoint of tensors without data is none; C++ would open its file unseen."""
         if isinstance(f, (str, os.PathLike)):
@@ -82,15 +87,58 @@ def guard(spec: dict[str, Any]) -> None:
             save(obj, f, *args, **kwargs)
 
     torch.save = saved
-    for name in ("save", "async_save", "load"):
-        setattr(checkpoint, name, _refused)
+    for name in _REFUSED.keys() & sys.modules.keys():
+        _refuse(sys.modules[name])
+    sys.meta_path.insert(0, _Refused())
 
 
-def _refused(*_: object, **__: object) -> None:
-    raise RefusedError(
-        f"{place()} saves or loads a checkpoint of all ranks: tensors have no data in a trace; "
-        "leave it out there"
-    )
+#: modules of which a program may not use some functions, and why
+_REFUSED = {
+    "torch.distributed.checkpoint": (
+        ("save", "async_save", "load"),
+        "saves or loads a checkpoint of all ranks: tensors have no data in a trace; leave it out "
+        "there",
+    ),
+    "torch.distributed._symmetric_memory": (
+        ("empty", "rendezvous", "get_mem_pool", "get_symm_mem_workspace"),
+        "uses symmetric memory: kernels write into that of other ranks, which a trace does not "
+        "see; let it use collectives there",
+    ),
+}
+
+
+class _Refused(importlib.abc.MetaPathFinder):
+    """Finds these modules; importing them before a program does would take a second."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: object = None) -> Any:
+        if name not in _REFUSED:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
+        if spec is None or spec.loader is None:
+            return spec
+        loader: Any = spec.loader
+        execute = loader.exec_module
+
+        def executed(module: types.ModuleType) -> None:
+            execute(module)
+            _refuse(module)
+
+        loader.exec_module = executed
+        return spec
+
+
+def _refuse(module: types.ModuleType) -> None:
+    """Replace what a module may not be asked for."""
+    names, why = _REFUSED[module.__name__]
+    for name in names:
+        setattr(module, name, _refusing(why))
+
+
+def _refusing(why: str) -> Callable[..., None]:
+    def refuse(*_: object, **__: object) -> None:
+        raise RefusedError(f"{place()} {why}")
+
+    return refuse
 
 
 def _is_here(host: str) -> bool:

@@ -7,6 +7,7 @@ is noted is what would run; their shapes, and what is communicated, are the same
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -49,6 +50,7 @@ def attention(  # noqa: PLR0913 - as PyTorch's
 def _rms_norm_by(composed: Any) -> Any:
     """RMS norm in one kernel; tensors that are sharded are left to PyTorch."""
 
+    @functools.wraps(composed)
     def rms_norm(
         input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
     ) -> Any:

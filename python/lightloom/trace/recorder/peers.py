@@ -39,15 +39,28 @@ Tensors = list[torch.Tensor]
 
 
 class Finish:
-    """Writes what comes into the outputs of a call when the program first waits for any of them."""
+    """Writes what comes into the outputs of a call when the program first waits for any of them.
 
-    def __init__(self, write: Callable[[], None]) -> None:
+    Parameters
+    ----------
+    write
+        Waits for the others, and writes.
+    is_there
+        Whether nothing has to be waited for.
+    """
+
+    def __init__(self, write: Callable[[], None], is_there: Callable[[], bool]) -> None:
         self._write: Callable[[], None] | None = write
+        self._is_there = is_there
 
     def __call__(self) -> None:
         write, self._write = self._write, None
         if write is not None:
             write()
+
+    def is_there(self) -> bool:
+        """Whether nothing has to be waited for."""
+        return self._write is None or self._is_there()
 
 
 class NeedsRankError(RefusedError):
@@ -103,7 +116,11 @@ class Peers:
         if not outputs or not all(map(is_known, outputs)):
             return None
         if operation in ("broadcast", "scatter"):
-            return Finish(lambda: self._from_root(name, call, inputs, outputs))
+            root = [call.root] if call.root not in (None, self.rank) else []
+            return Finish(
+                lambda: self._from_root(name, call, inputs, outputs),
+                lambda: self.post.has_all(root, name, operation),
+            )
         if operation not in _REPLIES or not inputs or not all(map(is_known, inputs)):
             return None
         if operation in ("gather", "reduce") and call.root != self.rank:
@@ -116,7 +133,7 @@ class Peers:
             _REPLIES[operation](shares, copies, outputs)
             derive(outputs, shares.origin or common_origin(copies))
 
-        return Finish(write)
+        return Finish(write, lambda: self.post.has_all(call.ranks, name, operation))
 
     def functional(
         self, func: Any, arguments: Arguments, call: IssuedCall, args: Any, kwargs: dict[str, Any]
@@ -174,7 +191,8 @@ class Peers:
         if not any(map(_may_be_told, outputs)) or not all(map(is_known, outputs)):
             return None
         return Finish(
-            lambda: self._copy_all(self._told(peer, name, call, "sending"), call, outputs)
+            lambda: self._copy_all(self._told(peer, name, call, "sending"), call, outputs),
+            lambda: self.post.has_all([peer], name, "sending"),
         )
 
     def _from_root(

@@ -27,6 +27,9 @@ ANY_NUMBER = -1
 #: how soon, and later on how often, a rank looks for what it waits for
 FIRST_LOOK_S, LOOK_S = 0.001, 0.05
 
+#: how long a rank lets others run that asks whether something has come
+GLANCE_S = 0.005
+
 #: larger tensors are data, not control
 MAX_TOLD_BYTES = 1 << 20
 
@@ -119,6 +122,27 @@ class Post:
         told: Told = pickle.loads(self.read(key, {rank}, what))
         return told
 
+    def has_all(self, ranks: list[int], name: str, what: str) -> bool:
+        """Whether all recorded ranks of some have told something; if not, after a moment.
+
+        Raises
+        ------
+        HangError
+            If one never does.
+        """
+        awaited = [rank for rank in ranks if rank in self.runs and rank != self.rank]
+        ended = set(filter(self._has_ended, awaited))
+        keys = {rank: f"{self.runs[rank]} {name}" for rank in awaited}
+        missing = {rank for rank, key in keys.items() if not self.store.check([key])}
+        if not missing:
+            return True
+        if missing & ended:
+            raise _hang(missing & ended, "ends", what)
+        self._count(1)  # others run meanwhile
+        time.sleep(GLANCE_S)
+        self._count(-1)
+        return False
+
     def read(self, key: str, ranks: set[int], what: str) -> bytes:
         """What some of these ranks put into the store; waits until one does.
 
@@ -158,21 +182,19 @@ class Post:
         pause_s = FIRST_LOOK_S
         try:
             while True:
-                have_ended = all(self.store.check([f"{self.runs[rank]} ended"]) for rank in ranks)
+                have_ended = all(map(self._has_ended, ranks))
                 is_stuck = self.store.check([STUCK])
                 if (result := found()) is not None:
                     return result
                 if have_ended or is_stuck:
-                    whom = ", ".join(map(str, sorted(ranks)))
-                    why = "waits, too," if is_stuck else "ends"
-                    raise HangError(
-                        f"{place()} waits for rank {whom}, which {why} without {what}: the "
-                        "program would hang"
-                    )
+                    raise _hang(ranks, "waits, too," if is_stuck else "ends", what)
                 time.sleep(pause_s)
                 pause_s = min(2 * pause_s, LOOK_S)
         finally:
             self._count(-1)
+
+    def _has_ended(self, rank: int) -> bool:
+        return bool(self.store.check([f"{self.runs[rank]} ended"]))
 
     def _count(self, more: int) -> None:
         """Count this rank among those that wait, while any of its threads does."""
@@ -181,6 +203,13 @@ class Post:
             if not before or not self._waiting:
                 self.store.add(WAITING, more)
             self.store.add(WAITS, 1)
+
+
+def _hang(ranks: set[int], why: str, what: str) -> HangError:
+    whom = ", ".join(map(str, sorted(ranks)))
+    return HangError(
+        f"{place()} waits for rank {whom}, which {why} without {what}: the program would hang"
+    )
 
 
 class JobStore(dist.Store):

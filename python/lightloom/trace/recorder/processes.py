@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import inspect
 import os
 import signal
 import sys
@@ -16,6 +18,9 @@ from .places import RefusedError, place
 
 #: of prctl: whoever is left by a process that ends becomes ours; a signal when our parent ends
 _SUBREAPER, _PARENT_ENDED = 36, 1
+
+#: parameters of loaders of data that are of processes which load it
+_OF_WORKERS = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context")
 
 _ONE_RANK = "a trace is of one rank: start it as torchrun would, with RANK and WORLD_SIZE set"
 
@@ -89,11 +94,14 @@ def follow_forks(session: Any, note: Path) -> None:
     torch.multiprocessing.spawn = refuse
     torch.multiprocessing.start_processes = refuse
     make = data.DataLoader.__init__
+    signature = inspect.signature(make)
 
-    def without_workers(self: Any, *args: Any, **kwargs: Any) -> None:
+    @functools.wraps(make)  # what makes loaders anew asks which parameters there are
+    def without_workers(*args: object, **kwargs: object) -> None:
         """Data is loaded where it is used: what workers would send has no data."""
-        for name in ("num_workers", "prefetch_factor", "persistent_workers"):
-            kwargs.pop(name, None)
-        make(self, *args[:5], **kwargs)
+        given = signature.bind(*args, **kwargs)
+        for name in _OF_WORKERS:
+            given.arguments.pop(name, None)
+        make(*given.args, **given.kwargs)
 
     data.DataLoader.__init__ = without_workers  # type: ignore[method-assign]

@@ -22,6 +22,7 @@ import torch.distributed
 
 from .post import ANY_NUMBER, STUCK, WAITING, WAITS
 from .processes import end_descendants, processor_s
+from .uncompiled import bring_compiler
 
 POLL_S = 0.01
 
@@ -122,6 +123,8 @@ class Runs:
 
     def _start(self, program: int, rank: int) -> None:
         name = self._name(program, rank)
+        if not self.spec["real"]:
+            bring_compiler()  # once for all that follow
         child = os.fork()
         if child:
             self.running[child] = name

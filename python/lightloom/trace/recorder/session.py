@@ -44,6 +44,8 @@ class PendingWork(dist.Work):
         return True
 
     def is_completed(self) -> bool:
+        if self.finish is not None and not self.finish.is_there():
+            return False
         self._finish()
         return True
 

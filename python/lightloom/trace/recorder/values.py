@@ -7,7 +7,8 @@ that are computed from numbers that the program wrote (loss scales, learning rat
 Where a program asks for a number that depends on data (a loss, a norm, the experts of a token), one
 is invented, by rules that are listed here, and noted; the experts are drawn by a routing oracle.
 Integers and flags that are derived from invented ones remember where these came from: only if the
-program reads them, or a shape depends on them, is that an assumption.
+program reads them, or a shape depends on them, is that an assumption. A floating-point number that
+it takes out of a tensor is followed until it decides by it (see `invented`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._ops import OpOverload
 
+from .invented import InventedNumber
 from .places import call_site
 from .shapes import MAX_TENSORS, UNKNOWN, Shapes
 
@@ -61,6 +63,17 @@ class Inside(threading.local):
 
 INSIDE = Inside()
 
+
+class Taking(threading.local):
+    """Whether this thread takes a number out of a tensor, and where that was invented."""
+
+    def __init__(self) -> None:
+        self.is_followed = False
+        self.origin: str | None = None
+
+
+_TAKING = Taking()
+
 #: operators that ask for one number of a tensor
 _NUMBER = {aten._local_scalar_dense.default, aten.item.default}
 
@@ -75,6 +88,15 @@ _UNSET = {aten.empty.memory_format, aten.empty_strided.default}
 
 #: tests of floating-point numbers, of which all pass
 _PASS = {aten.isfinite.default, aten.equal.default, aten.allclose.default}
+
+#: such tests which write whether any number fails, and tests that none passes
+_PASS_INTO = {
+    aten._amp_foreach_non_finite_check_and_unscale_.default,
+    aten._amp_foreach_non_finite_check_and_unscale.default,
+}
+_FAIL = {
+    aten.isnan.default, aten.isinf.default, aten.isposinf.default, aten.isneginf.default,
+}  # fmt: skip
 
 
 def tensors_of(values: Any) -> list[torch.Tensor]:
@@ -198,7 +220,7 @@ class Values:
             overwritten(func, args)
             origin = common_origin(tensors)
             if origin is not None and (func in _NUMBER or _is_shaped_by(func, args)):
-                self.assume(origin)
+                self._taken(origin, args[0])
             result = replace_tensors(_executed(func, args, kwargs), _forget_large)
             return derive(result, origin)
         return self._run_unknown(func, args, kwargs)
@@ -208,6 +230,25 @@ class Values:
         site = call_site()
         read = "" if site in origin else f", read at {site}"
         self.assumed[f"{origin}: numbers that depend on data were invented{read}"] += 1
+
+    def number(self, take: Callable[[], Any]) -> Any:
+        """A number that a program takes out of a tensor, which tells if it decides by it."""
+        _TAKING.is_followed, _TAKING.origin = True, None
+        try:
+            number = take()
+        finally:
+            _TAKING.is_followed = False
+        origin = _TAKING.origin
+        if origin is None or not isinstance(number, float):
+            return number
+        return InventedNumber(number, lambda: self.assume(origin))
+
+    def _taken(self, origin: str, tensor: torch.Tensor) -> None:
+        """Note where a number was invented, or that it is read, where nothing follows it."""
+        if _TAKING.is_followed and tensor.dtype.is_floating_point:
+            _TAKING.origin = origin
+        else:
+            self.assume(origin)
 
     def read(self, tensor: torch.Tensor) -> torch.Tensor:
         """The numbers of a tensor that a program takes out of PyTorch; invented where unknown."""
@@ -254,6 +295,8 @@ class Values:
     def _run_unknown(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in _NUMBER:
             self.note(func)
+            if _TAKING.is_followed:
+                _TAKING.origin = f"item at {call_site()}"
             return _number(args[0].dtype)
         if func in _PASS and not func._schema.returns[0].type.isSubtypeOf(_TENSOR):
             self.note(func)
@@ -290,6 +333,8 @@ class Values:
         passed = {id(tensor) for tensor in tensors}
 
         def known_again(tensor: torch.Tensor) -> torch.Tensor:
+            if func in _PASS_INTO:
+                return originals.get(id(tensor), tensor)
             if id(tensor) in originals:  # written in place: it keeps the value that it had
                 return derive(originals[id(tensor)], f"{_called(func)} at {call_site()}")
             if id(tensor) in passed or tensor.dtype.is_floating_point or tensor.is_complex():
@@ -314,6 +359,8 @@ class Values:
             return chosen
         if func in _PASS or _says_finite(func, args):
             return torch.ones(like.shape, dtype=like.dtype)
+        if func in _FAIL or _says_infinite(func, args):
+            return torch.zeros(like.shape, dtype=like.dtype)
         return derive(self._guess(func, args, like), f"{_called(func)} at {call_site()}")
 
     def _guess(self, func: OpOverload, args: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor:
@@ -411,6 +458,13 @@ def _says_finite(func: Any, args: tuple[Any, ...]) -> bool:
     if func is aten.eq.Tensor:
         return args[0] is args[1]
     return func is aten.ne.Scalar and not math.isfinite(args[1])
+
+
+def _says_infinite(func: Any, args: tuple[Any, ...]) -> bool:
+    """Whether no finite number passes a comparison."""
+    if func is aten.ne.Tensor:
+        return args[0] is args[1]
+    return func is aten.eq.Scalar and not math.isfinite(args[1])
 
 
 def _is_small(tensor: torch.Tensor) -> bool:

@@ -32,11 +32,22 @@ class Block(nn.Module):
 
 model = nn.Sequential(nn.Embedding(WORDS, HIDDEN), Block(), Block(), nn.Linear(HIDDEN, WORDS))
 if KIND.startswith("ddp"):
-    model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.01)
+    # gloo has two threads, which would wait for what PowerSGD does between buckets
+    bucket_mb = 25 if KIND == "ddp-powersgd" else 0.01
+    model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=bucket_mb)
     if KIND == "ddp-compressed":
         from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
         model.register_comm_hook(None, default_hooks.bf16_compress_hook)
+    elif KIND == "ddp-own-hook":
+
+        def doubled(group, bucket):
+            handle = dist.all_reduce(bucket.buffer(), group=group, async_op=True).get_future()
+            small = dist.all_reduce(torch.ones(3), group=group, async_op=True).get_future()
+            both = torch.futures.collect_all([handle, small])
+            return both.then(lambda done: done.value()[0].value()[0] / world)
+
+        model.register_comm_hook(dist.group.WORLD, doubled)
     elif KIND == "ddp-powersgd":
         from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
 

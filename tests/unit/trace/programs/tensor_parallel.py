@@ -1,9 +1,15 @@
-"""A training program: sequence and tensor parallelism of DTensor, and a loss over split logits."""
+"""A training program: sequence and tensor parallelism of DTensor, and a loss over split logits.
+
+With ``fsdp2`` what is left of the parameters is sharded, too.
+"""
+
+import sys
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
@@ -45,6 +51,11 @@ for block in ("1", "2"):
         f"{block}.down": RowwiseParallel(output_layouts=Shard(1)),
     }
 parallelize_module(model, mesh["tp"], PLAN)
+is_sharded = "fsdp2" in sys.argv
+if is_sharded:
+    for part in model:
+        fully_shard(part, mesh=mesh["dp"])
+    fully_shard(model, mesh=mesh["dp"])
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 group = mesh["dp"].get_group()
 for _ in range(2):
@@ -52,7 +63,7 @@ for _ in range(2):
     with loss_parallel():
         loss = functional.cross_entropy(model(words).flatten(0, 1), words.flatten())
         loss.backward()
-    for parameter in model.parameters():
+    for parameter in [] if is_sharded else model.parameters():
         gradient = parameter.grad
         dist.all_reduce(
             gradient.to_local() if isinstance(gradient, DTensor) else gradient, group=group
