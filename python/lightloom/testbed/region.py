@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lightloom.control.emulator.timing import parse_settle_time, parts_of_settling
 from lightloom.testbed.layout import ServerLayout
 
 REGION, PORTS, PASSWORD, NICS = "region.toml", "ports.csv", "password", "nics.toml"
@@ -32,11 +33,20 @@ eps_gbps = {eps_gbps!r}
 eps_nics = {eps_nics}
 
 [timing]
+fixed_s = {fixed_s!r}
+per_pair_s = {per_pair_s!r}
 link_up_s = {link_up_s!r}
 """
 
 
-def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: float = 0.0) -> Path:
+def write_region(
+    folder: Path,
+    layout: ServerLayout,
+    url: str,
+    *,
+    settle_time: str = "measured",
+    link_up_s: float = 0.0,
+) -> Path:
     """Write the files; return that of the region.
 
     Parameters
@@ -47,6 +57,8 @@ def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: flo
         Its servers and NICs.
     url
         Where the circuit switch listens.
+    settle_time
+        Of the mirrors, whose mean the controller counts on.
     link_up_s
         Time from settled circuits until NICs carry traffic.
     """
@@ -61,6 +73,7 @@ def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: flo
     password.touch(mode=0o600)
     password.write_text("root\n")
     region = folder / REGION
+    fixed_s, per_pair_s = parts_of_settling(parse_settle_time(settle_time))
     region.write_text(
         _REGION.format(
             ports=PORTS,
@@ -70,6 +83,8 @@ def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: flo
             circuit_gbps=layout.rate_gbps,
             eps_gbps=layout.eps_gbps * layout.eps_nics,
             eps_nics=layout.eps_nics,
+            fixed_s=fixed_s,
+            per_pair_s=per_pair_s,
             link_up_s=link_up_s,
         )
     )

@@ -390,7 +390,13 @@ class Testbed:
         if layout.optical_nics:
             self._start_switch()
             url = f"polatis+tl1://127.0.0.1:{self._record.tl1_port}"
-            write_region(self.folder, layout, url, link_up_s=record.link_up_s)
+            write_region(
+                self.folder,
+                layout,
+                url,
+                settle_time=record.settle_time,
+                link_up_s=record.link_up_s,
+            )
         self._record = replace(self._record, is_up=True).write(self.folder)
 
     def _start_switch(self) -> None:
