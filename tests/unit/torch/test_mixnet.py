@@ -96,7 +96,7 @@ def packets(tmp_path_factory):
 def circuits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("circuits")
     with served(folder) as controller:
-        return reports(folder, "equal,planned,monitored,fenced", controller=controller)
+        return reports(folder, "equal,planned,monitored,gradients,fenced", controller=controller)
 
 
 @pytest.mark.parametrize("check", ["equal", "sums"])
@@ -143,6 +143,12 @@ def test_no_byte_is_sent_into_the_dark(circuits):
 
 def test_predicted_demand_is_decided_on(circuits):
     assert all(len(report["monitored"]) == 3 for report in circuits)
+
+
+def test_circuits_follow_the_demand_of_gradients_too(circuits):
+    for report in circuits:
+        # forward through two layers, of which the second is last: its gradients have its circuits
+        assert report["gradients"] == [False, False, True, False, False, False, True, False]
 
 
 def test_bytes_of_relays_are_planned(tmp_path):
