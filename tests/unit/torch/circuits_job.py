@@ -435,6 +435,14 @@ def check_hung(mixnet, _given):
     return [said, took]
 
 
+def check_large_sum(mixnet, _given):
+    """Two megabytes, whose bytes the kernel counts."""
+    mine = torch.arange(500_000, dtype=torch.float32) * (dist.get_rank() + 1)
+    want = torch.arange(500_000, dtype=torch.float32) * sum(range(RANKS + 1))
+    assert torch.equal(mixnet.all_reduce(mine), want)
+    return "equal"
+
+
 def check_wrong(mixnet, _given):
     """What is wrong on one rank is said on all."""
     rank, said = dist.get_rank(), {}

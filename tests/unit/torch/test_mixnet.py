@@ -263,6 +263,20 @@ def test_in_namespaces_the_kernel_counts_what_is_planned(testbed, tmp_path):
             assert size <= counted <= 1.1 * size + 50_000, part
 
 
+def test_in_namespaces_a_ring_takes_all_packet_nics_of_its_rank(tmp_path, monkeypatch):
+    if reason := lacking():
+        pytest.skip(reason)
+    monkeypatch.setenv("PYTHONPATH", str(PACKAGE))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with Testbed.up(tmp_path / "up", **SIZES | {"nics": 2, "eps_nics": 2}) as testbed:
+        run_in(testbed, tmp_path, "large_sum")
+        sent = {part: count.sent_bytes for part, count in testbed.counters().items()}
+    for server in range(SIZES["servers"]):
+        # 3/4 of 2 MB in two rounds, a half by each NIC; gloo is on the first one
+        assert sent[f"eps:{server}/1"] == pytest.approx(1.5e6, rel=0.05)
+        assert sent[f"eps:{server}/0"] == pytest.approx(1.5e6, rel=0.15)
+
+
 def test_in_namespaces_losses_are_equal_under_every_policy(testbed):
     losses = {}
     for policy in ("packets", "break-even"):
