@@ -68,7 +68,6 @@ def write_region(
             port = layout.ingress_of(nic)
             rows.append(f"server{nic.server},{nic.number},{port},{layout.ports + port}")
     (folder / PORTS).write_text("\n".join(rows) + "\n")
-    (folder / NICS).write_text(_nics(layout))
     password = folder / PASSWORD
     password.touch(mode=0o600)
     password.write_text("root\n")
@@ -91,8 +90,8 @@ def write_region(
     return region
 
 
-def _nics(layout: ServerLayout) -> str:
-    """The NICs of each server, those on circuits in the order of the port map."""
+def write_nics(folder: Path, layout: ServerLayout) -> None:
+    """Write the NICs of each server, those on circuits in the order of the port map."""
     lines = []
     for server in range(layout.servers):
         lines.append("[[server]]")
@@ -103,4 +102,4 @@ def _nics(layout: ServerLayout) -> str:
                 if nic.is_optical == is_optical
             ]
             lines.append(f"{key} = [{', '.join(entries)}]")
-    return "\n".join(lines) + "\n"
+    (folder / NICS).write_text("\n".join(lines) + "\n")

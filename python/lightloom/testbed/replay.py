@@ -195,7 +195,8 @@ def replay(
     TestbedError
         If the program does not run.
     """
-    light_start(testbed)
+    if testbed.layout.optical_nics:
+        light_start(testbed)
     found: list[TrainedStep] = []
     idle: list[dict[str, float]] = []
 
