@@ -77,7 +77,7 @@ CALLS = {
     "testbed fail": ("testbed fail --dir {folder}/testbed nic:1/0", "failed"),
     "testbed repair": ("testbed repair --dir {folder}/testbed nic:1/0", "failed"),
     "testbed self-test": ("testbed self-test --servers 2 --nics 1 --rate 50M", "checks"),
-    "testbed validate": ("testbed validate --steps 1", "policies"),
+    "testbed validate": ("testbed validate --repeats 1", "policies"),
     "testbed down": ("testbed down --dir {folder}/testbed", "removed"),
     "models": ("models", "models"),
     "fabrics": ("fabrics", "fabrics"),

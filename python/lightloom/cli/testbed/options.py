@@ -13,7 +13,7 @@ from lightloom.inputs.strict import File, Name, Strict, Switch, quantity
 
 Steps = Annotated[int, Field(strict=True, ge=1, le=100_000)]
 #: of a training program
-STEPS = "Number of training steps."
+STEPS = "Number of training steps; the demand drifts from step to step."
 PYTHON = "A Python with PyTorch; by default the one that runs lightloom."
 Rate = Annotated[float, quantity("gigabit / second"), Field(ge=1e-3, le=100)]
 

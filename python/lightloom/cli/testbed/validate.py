@@ -6,12 +6,12 @@ from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import Outputs, json_panel
-from lightloom.cli.testbed.options import PYTHON, STEPS, Rate, SizeOptions, Steps, size_options
+from lightloom.cli.testbed.options import PYTHON, Rate, SizeOptions, Steps, size_options
 from lightloom.inputs.strict import Name
 
 EXAMPLES = (
     "lightloom testbed validate",
-    "lightloom testbed validate --steps 9 --rate 100M",
+    "lightloom testbed validate --repeats 9 --rate 100M",
     "lightloom testbed validate --python ~/torch/bin/python --json -",
 )
 NOTES = (
@@ -30,13 +30,13 @@ class ValidateOptions(SizeOptions):
     settle_time: Name = Field(
         "20ms", description=SizeOptions.model_fields["settle_time"].description
     )
-    steps: Steps = Field(5, description=STEPS)
+    repeats: Steps = Field(5, description="Number of steps whose median counts.")
     python: Name | None = Field(None, description=PYTHON)
 
 
 def command() -> Command:
     """Describe the command."""
-    job = (option(ValidateOptions, name, common=True) for name in ("steps", "python"))
+    job = (option(ValidateOptions, name, common=True) for name in ("repeats", "python"))
     panel = Panel("Testbed", (*size_options(ValidateOptions), *job))
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
@@ -57,7 +57,7 @@ def _run(call: CommandCall) -> None:
     outputs.check(call.tables)
     options = call.build(ValidateOptions)
     job = ReplayJob.drawn(
-        options.servers, rate_gbps=options.rate_gbps, steps=options.steps, seed=options.seed
+        options.servers, rate_gbps=options.rate_gbps, steps=options.repeats, seed=options.seed
     )
     validated = validate(
         options.sizes(),
