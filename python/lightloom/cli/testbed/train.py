@@ -60,7 +60,7 @@ def command() -> Command:
 def _run(call: CommandCall) -> None:
     from dataclasses import asdict
 
-    from lightloom.cli.outputs import say_written, write_each
+    from lightloom.cli.outputs import write_each
     from lightloom.report.training_timeline import write_training_timeline
     from lightloom.testbed import Testbed
     from lightloom.testbed.training import default_python, train
@@ -78,7 +78,6 @@ def _run(call: CommandCall) -> None:
     if (path := outputs.timeline) is not None:
         name = f"testbed, {options.policy}"
         write_each({str(path): lambda: write_training_timeline(steps, path, name=name)})
-        say_written([path])
 
 
 def step_line(step: TrainedStep) -> str:
