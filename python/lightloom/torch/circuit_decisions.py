@@ -87,6 +87,8 @@ class CircuitDecisions:
         Whether to ask at each all-to-all, never, or to take packets alone.
     wait
         Waits for an operation of a process group, and raises what ends the job.
+    on_decision
+        Called when circuits of a decision are there.
     """
 
     def __init__(
@@ -95,8 +97,10 @@ class CircuitDecisions:
         member: RegionMember | None,
         use: str,
         wait: Callable[[dist.Work | None], None],
+        on_decision: Callable[[], None],
     ) -> None:
         self._group, self._member, self._use, self._wait = group, member, use, wait
+        self._on_decision = on_decision
         self._threads = ThreadPoolExecutor(1, "lightloom-decisions")
         self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group)
         self._upcoming: dict[Hashable, Future[RegionCircuits]] = {}
@@ -167,7 +171,9 @@ class CircuitDecisions:
             self._wait(dist.all_gather_into_tensor(every, mine, self._group, async_op=True))
             demand = every.view(self._ranks, self._ranks).numpy().astype(np.uint64)
         told = self._asked(demand, layer, hidden_s) if self._rank == 0 else None
-        return broadcast(told, self._group, self._wait)
+        found = broadcast(told, self._group, self._wait)
+        self._on_decision()
+        return found
 
     def _asked(
         self, demand: Demand | None, layer: int | None, hidden_s: Sequence[float]

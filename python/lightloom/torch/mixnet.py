@@ -178,6 +178,8 @@ class MixNetCollectives:
         If NICs and ranks do not match, or cannot be used, or there is no such policy.
     """
 
+    #: all-to-alls of this rank, once this is a list
+    records: list[MovedRows] | None = None
     #: circuits of the latest all-to-all
     _latest: tuple[tuple[int, ...], ...] = ()
 
@@ -238,11 +240,10 @@ class MixNetCollectives:
             self.member,
             policy,
             lambda work: self.agreement.wait(work, timeout_s + decide_s),
+            self.streams.probe_ahead,
         )
         self.gradients = GradientDecisions(self.decisions)
         self.planners = Planners(self.nics)
-        #: all-to-alls of this rank, once this is a list
-        self.records: list[MovedRows] | None = None
         self._sums = RingSums(
             self.rank,
             self.nics,
