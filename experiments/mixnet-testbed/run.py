@@ -54,6 +54,7 @@ def job_of(share: float) -> ReplayJob:
         steps=VALUES["steps"],
         layers=VALUES["layers"],
         seed=VALUES["seed"],
+        packets_s=VALUES["packets_s"],
     )
     layout = ServerLayout(
         servers=VALUES["servers"],

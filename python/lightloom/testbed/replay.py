@@ -55,9 +55,16 @@ class ReplayJob:
 
     @classmethod
     def drawn(
-        cls, servers: int, *, rate_gbps: float, steps: int, layers: int = 2, seed: int = 1
+        cls,
+        servers: int,
+        *,
+        rate_gbps: float,
+        steps: int,
+        layers: int = 2,
+        seed: int = 1,
+        packets_s: float = 1.0,
     ) -> ReplayJob:
-        """Draw a job whose all-to-alls take about half a second by packets alone.
+        """Draw a job.
 
         Parameters
         ----------
@@ -67,6 +74,8 @@ class ReplayJob:
             Of a NIC.
         steps, layers, seed
             How many, and of the random numbers.
+        packets_s
+            Seconds that an all-to-all takes over one packet NIC, about.
 
         Raises
         ------
@@ -77,7 +86,7 @@ class ReplayJob:
             raise InputError(f"{servers} servers: expected an even number, for pairs of them")
         rng = np.random.default_rng(seed)
         row_bytes = 2048
-        rows = max(servers, round(0.5 * rate_gbps * 1e9 / 8 / row_bytes))
+        rows = max(servers, round(packets_s * rate_gbps * 1e9 / 8 / row_bytes))
         return cls(
             tuple(_paired(servers, layer, rows, rng) for layer in range(layers)),
             row_bytes,
