@@ -119,16 +119,16 @@ def main() -> None:
     sizes = {"steps": 4, "layers": 2, "hidden": 128, "experts": experts, "sequences": 8}
     for name, value in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=value)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     mixnet = MixNet.from_environment()
-    model = Gpt(mixnet, given.layers, given.hidden, given.experts)
+    model = Gpt(mixnet, arguments.layers, arguments.hidden, arguments.experts)
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3, foreach=False)
     gc.collect()
     gc.freeze()  # a collection over all objects of PyTorch takes longer than an all-to-all
-    for step in range(given.steps):
+    for step in range(arguments.steps):
         with recorded_step(mixnet, step) as facts:
-            tokens = batch(step, given.sequences)
+            tokens = batch(step, arguments.sequences)
             scores = model(tokens[:, :-1])
             loss = nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
             optimizer.zero_grad(set_to_none=False)
