@@ -41,7 +41,7 @@ NO_DELAYS = RuntimeDelays(0.0, 0.0, 0.0, 0.0)
 
 def testbed(**sizes: Any) -> Testbed:
     """A testbed that is removed at the end of its context."""
-    folder = Path(tempfile.mkdtemp(prefix="lightloom-")) / "testbed"
+    folder = Path(tempfile.mkdtemp(prefix="lightloom-"))
     values = {key: VALUES[key] for key in ("servers", "nics", "rate_gbps", "settle_time")}
     return Testbed.up(folder, **values | sizes)
 
