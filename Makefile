@@ -88,7 +88,8 @@ bench: .venv/installed-test
 
 # A million hostile inputs for each entry of the core and each parser of switch protocols, other cases
 # of property tests, twenty times the cases of the laws of a step, long random runs of the controller,
-# traces of the frameworks that tests/soak/requirements.txt pins, and training with hooks in two.
+# traces of the frameworks that tests/soak/requirements.txt pins, training with hooks in two, and a
+# thousand faults of a testbed.
 soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/fuzz -n auto
@@ -96,6 +97,7 @@ soak: .venv/installed-test torch
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/unit/trace
 	$(BIN)/python -m tests.control_sim --seeds 500 --requests 1000
 	$(BIN)/python -m tests.control_soak
+	$(BIN)/python -m tests.testbed_soak
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
 		--requirement tests/soak/requirements.txt
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/soak

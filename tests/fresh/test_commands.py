@@ -34,6 +34,7 @@ NOT_RUN = (
     "lightloom control service ",
     "lightloom compare qwen3-235b-a22b ",
     "lightloom testbed train ",
+    "lightloom testbed validate",
 )
 #: what a page takes for granted
 BEFORE = {"run-a-region": ["lightloom control apply rack7.toml --circuits circuits.txt --yes"]}

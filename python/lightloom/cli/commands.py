@@ -181,6 +181,9 @@ COMMANDS = {
     "testbed self-test": CommandEntry(
         "testbed.self_test", "Control switches", "Measure rates, isolation and losses here."
     ),
+    "testbed validate": CommandEntry(
+        "testbed.validate", "Control switches", "Compare a step here with the simulated one."
+    ),
     "testbed down": CommandEntry(
         "testbed.down", "Control switches", "Remove the testbed and all that is in it."
     ),

@@ -142,9 +142,9 @@ def write_timeline(comparison: Comparison, path: Path, *, max_events: int = MAX_
     processes, cuts = [], {}
     for pid, (name, done) in enumerate(runs.items(), 1):
         process = _process(pid, name, done, workloads.get(name))
-        cut = _cut(process, share)
-        if cut is not None:
-            cuts[name] = cut
+        left_out = cut(process, share)
+        if left_out is not None:
+            cuts[name] = left_out
         processes.append(process)
     about = {
         "generator": f"lightloom {comparison.inputs.get('lightloom', '')}".strip(),
@@ -153,6 +153,26 @@ def write_timeline(comparison: Comparison, path: Path, *, max_events: int = MAX_
         **_sample(comparison),
         "cut": cuts or "nothing was cut",
     }
+    write_processes(processes, about, path)
+
+
+def write_processes(processes: Iterable[Process], about: Mapping[str, object], path: Path) -> None:
+    """Write a trace of some processes; ``path`` appears only when it is whole.
+
+    Parameters
+    ----------
+    processes
+        With their events in order of time.
+    about
+        What is said of the file.
+    path
+        A ``.json`` file, or a ``.json.gz`` one.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
     with whole_file(path) as stream:
         stream.write('{"displayTimeUnit":"ms","otherData":')
         stream.write(json.dumps(about))
@@ -357,7 +377,7 @@ def _add_gap(process: Process, lane: int, start: float, end: float) -> None:
         process.span(lane, "down or reconfiguring", "circuit", (start, end), circuits=0)
 
 
-def _cut(process: Process, share: int) -> str | None:
+def cut(process: Process, share: int) -> str | None:
     """Keep the earliest events; one line about it if any had to go."""
     total = len(process.events)
     if total <= share:

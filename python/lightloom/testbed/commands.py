@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 
 from lightloom.testbed.layout import MTU_BYTES, ServerLayout, ServerNic
 
-#: longest wait in a queue before frames are dropped
-_QUEUE_MS = 20
-#: what a shaper may send at once: a little more than the largest segment that the kernel makes, and
-#: what passes within a millisecond, so that a late timer costs no rate
-_MIN_BURST_BYTES, _BURST_MS = 70_000, 1.0
+#: bytes that wait for a shaper: a host waits for its NIC, and switches of such fabrics drop nothing
+_QUEUE_BYTES = 1 << 24
+#: what a shaper may send at once: two frames, and what passes within a millisecond, so that a late
+#: timer costs no rate; a little more than the largest segment that the kernel makes is enough
+_MIN_BURST_BYTES, _BURST_MS, _MAX_SEGMENT_BYTES = 2 * (MTU_BYTES + 14), 1.0, 65_536
 _BRIDGE = "bridge0"
 #: routing tables of the NICs, by their place in the server
 _FIRST_TABLE = 100
@@ -83,14 +83,14 @@ def addresses(layout: ServerLayout, server: int) -> Lines:
 def shapers(layout: ServerLayout, server: int) -> Lines:
     """Lines for ``tc`` in a server: the rates of its NICs."""
     for nic in layout.nics_of(server):
-        yield _shaper(nic, nic.device)
+        yield from _shaper(nic, nic.device)
 
 
 def port_shapers(layout: ServerLayout) -> Lines:
     """Lines for ``tc`` at the packet switch: the rates at which it sends to the NICs."""
     for nic in layout.all_nics():
         if not nic.is_optical:
-            yield _shaper(nic, nic.port)
+            yield from _shaper(nic, nic.port)
 
 
 def mirror_mounts(layout: ServerLayout) -> Lines:
@@ -100,9 +100,12 @@ def mirror_mounts(layout: ServerLayout) -> Lines:
             yield f"qdisc add dev {nic.port} clsact"
 
 
-def _shaper(nic: ServerNic, device: str) -> str:
+def _shaper(nic: ServerNic, device: str) -> Lines:
+    """A rate, and behind it a band of its own for what programs give priority (socket(7))."""
     bits_per_s = round(nic.rate_gbps * 1e9)
     burst = max(_MIN_BURST_BYTES, round(bits_per_s / 8 * _BURST_MS / 1e3))
-    return (
-        f"qdisc add dev {device} root tbf rate {bits_per_s}bit burst {burst} latency {_QUEUE_MS}ms"
+    yield (
+        f"qdisc add dev {device} root handle 1: tbf rate {bits_per_s}bit burst {burst} "
+        f"limit {_QUEUE_BYTES}"
     )
+    yield f"qdisc add dev {device} parent 1:1 pfifo_fast"

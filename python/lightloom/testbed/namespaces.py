@@ -22,10 +22,13 @@ _NEW_NETWORK, _NEW_USER = 0x4000_0000, 0x1000_0000
 #: ``CapEff`` of /proc/self/status: CAP_NET_ADMIN and CAP_SYS_ADMIN (capability.h)
 _NEEDED_RIGHTS = (1 << 12) | (1 << 21)
 #: values in a new namespace: a reply may come in by another NIC than a route says; nothing but what
-#: programs send is on the cables
+#: programs send is on the cables; a sender neither probes for bandwidth nor begins slowly again,
+#: as NICs of such fabrics send at line rate
 _SETTINGS = {
     "ipv4/conf/all/rp_filter": "0",
     "ipv4/conf/default/rp_filter": "0",
+    "ipv4/tcp_congestion_control": "reno",
+    "ipv4/tcp_slow_start_after_idle": "0",
     "ipv6/conf/all/disable_ipv6": "1",
     "ipv6/conf/default/disable_ipv6": "1",
 }

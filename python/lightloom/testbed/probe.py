@@ -27,9 +27,10 @@ _FEATURES = (
     ),
     _Feature(
         "tc",
-        "qdisc add dev a0 root tbf rate 1mbit burst 70000 latency 20ms",
+        "qdisc add dev a0 root handle 1: tbf rate 1mbit burst 70000 latency 20ms",
         "shapers (module sch_tbf)",
     ),
+    _Feature("tc", "qdisc add dev a0 parent 1:1 pfifo_fast", "bands of a queue (pfifo_fast)"),
     _Feature("tc", "qdisc add dev b0 clsact", "clsact (module sch_ingress)"),
     _Feature(
         "tc",

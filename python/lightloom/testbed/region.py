@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lightloom.control.emulator.timing import parse_settle_time, parts_of_settling
 from lightloom.testbed.layout import ServerLayout
 
 REGION, PORTS, PASSWORD, NICS = "region.toml", "ports.csv", "password", "nics.toml"
@@ -32,11 +33,20 @@ eps_gbps = {eps_gbps!r}
 eps_nics = {eps_nics}
 
 [timing]
+fixed_s = {fixed_s!r}
+per_pair_s = {per_pair_s!r}
 link_up_s = {link_up_s!r}
 """
 
 
-def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: float = 0.0) -> Path:
+def write_region(
+    folder: Path,
+    layout: ServerLayout,
+    url: str,
+    *,
+    settle_time: str = "measured",
+    link_up_s: float = 0.0,
+) -> Path:
     """Write the files; return that of the region.
 
     Parameters
@@ -47,6 +57,8 @@ def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: flo
         Its servers and NICs.
     url
         Where the circuit switch listens.
+    settle_time
+        Of the mirrors, whose mean the controller counts on.
     link_up_s
         Time from settled circuits until NICs carry traffic.
     """
@@ -56,11 +68,11 @@ def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: flo
             port = layout.ingress_of(nic)
             rows.append(f"server{nic.server},{nic.number},{port},{layout.ports + port}")
     (folder / PORTS).write_text("\n".join(rows) + "\n")
-    (folder / NICS).write_text(_nics(layout))
     password = folder / PASSWORD
     password.touch(mode=0o600)
     password.write_text("root\n")
     region = folder / REGION
+    fixed_s, per_pair_s = parts_of_settling(parse_settle_time(settle_time))
     region.write_text(
         _REGION.format(
             ports=PORTS,
@@ -70,14 +82,16 @@ def write_region(folder: Path, layout: ServerLayout, url: str, *, link_up_s: flo
             circuit_gbps=layout.rate_gbps,
             eps_gbps=layout.eps_gbps * layout.eps_nics,
             eps_nics=layout.eps_nics,
+            fixed_s=fixed_s,
+            per_pair_s=per_pair_s,
             link_up_s=link_up_s,
         )
     )
     return region
 
 
-def _nics(layout: ServerLayout) -> str:
-    """The NICs of each server, those on circuits in the order of the port map."""
+def write_nics(folder: Path, layout: ServerLayout) -> None:
+    """Write the NICs of each server, those on circuits in the order of the port map."""
     lines = []
     for server in range(layout.servers):
         lines.append("[[server]]")
@@ -88,4 +102,4 @@ def _nics(layout: ServerLayout) -> str:
                 if nic.is_optical == is_optical
             ]
             lines.append(f"{key} = [{', '.join(entries)}]")
-    return "\n".join(lines) + "\n"
+    (folder / NICS).write_text("\n".join(lines) + "\n")

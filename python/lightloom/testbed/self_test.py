@@ -138,7 +138,7 @@ def self_test(testbed: Testbed) -> Iterator[SelfTestCheck]:
     yield _rate(testbed, "TCP over the packet switch", [(ends[0], ends[1])], _LEAST)
     if not testbed.layout.optical_nics:
         return
-    first, second = _optical(testbed, 0), _optical(testbed, 1)
+    first, second = optical_nic(testbed, 0), optical_nic(testbed, 1)
     with SwitchSession(testbed) as switch:
         yield from _rates(testbed, switch)
         switch.clear()
@@ -149,7 +149,7 @@ def self_test(testbed: Testbed) -> Iterator[SelfTestCheck]:
 
 
 def _rates(testbed: Testbed, switch: SwitchSession) -> Iterator[SelfTestCheck]:
-    first, second = _optical(testbed, 0), _optical(testbed, 1)
+    first, second = optical_nic(testbed, 0), optical_nic(testbed, 1)
     switch.connect((first, second))
     yield _rate(testbed, "TCP over one circuit", [(first, second)], _LEAST)
     pairs = all_pairs(testbed)
@@ -161,7 +161,7 @@ def all_pairs(testbed: Testbed) -> list[Ends]:
     """Return circuits of all optical NICs, of neighbors; the last of odd servers has none."""
     layout = testbed.layout
     return [
-        (_optical(testbed, server, number), _optical(testbed, server + 1, number))
+        (optical_nic(testbed, server, number), optical_nic(testbed, server + 1, number))
         for server in range(0, layout.servers - 1, 2)
         for number in range(layout.optical_nics)
     ]
@@ -184,7 +184,7 @@ def _rate(testbed: Testbed, name: str, pairs: Sequence[Ends], least: float) -> S
 
 
 def _dark(testbed: Testbed, first: ServerNic, second: ServerNic) -> SelfTestCheck:
-    with _frames(testbed, first, second, _FRAMES_S) as frames:
+    with frames_between(testbed, first, second, _FRAMES_S) as frames:
         pass
     received = frames[0].received["frames"]
     return SelfTestCheck(
@@ -195,7 +195,7 @@ def _dark(testbed: Testbed, first: ServerNic, second: ServerNic) -> SelfTestChec
 
 def _lit(testbed: Testbed, first: ServerNic, second: ServerNic) -> Iterator[SelfTestCheck]:
     before = testbed.counters()
-    with _frames(testbed, first, second, _FRAMES_S) as frames:
+    with frames_between(testbed, first, second, _FRAMES_S) as frames:
         pass
     after = testbed.counters()
     # as the ports count them: a process that is slow to receive is no fault of the circuit
@@ -214,13 +214,13 @@ def _lit(testbed: Testbed, first: ServerNic, second: ServerNic) -> Iterator[Self
 
 def _moving(testbed: Testbed, switch: SwitchSession) -> Iterator[SelfTestCheck]:
     """Move one end of a circuit while frames come, and back: how long nothing came."""
-    first, second = _optical(testbed, 0), _optical(testbed, 1)
+    first, second = optical_nic(testbed, 0), optical_nic(testbed, 1)
     others = [nic for nic in testbed.layout.all_nics() if nic.is_optical and nic.server != 0]
     if others[-1] == second:
         return  # two servers with one NIC each: there is nowhere to go
     for _ in range(_TRIES):
         switch.connect((first, second))
-        with _frames(testbed, first, second, _MOVING_S) as frames:
+        with frames_between(testbed, first, second, _MOVING_S) as frames:
             time.sleep(_FRAMES_S)
             begun = time.monotonic()
             switch.connect((first, others[-1]))
@@ -237,7 +237,8 @@ def _moving(testbed: Testbed, switch: SwitchSession) -> Iterator[SelfTestCheck]:
     )  # fmt: skip
 
 
-def _optical(testbed: Testbed, server: int, number: int = 0) -> ServerNic:
+def optical_nic(testbed: Testbed, server: int, number: int = 0) -> ServerNic:
+    """Return a NIC of a server at the circuit switch."""
     nics = [nic for nic in testbed.layout.nics_of(server) if nic.is_optical]
     return nics[number]
 
@@ -266,7 +267,7 @@ def streams(
 
 
 @contextlib.contextmanager
-def _frames(
+def frames_between(
     testbed: Testbed, a: ServerNic, b: ServerNic, seconds: float
 ) -> Iterator[list[MeasuredStream]]:
     """Send numbered frames while the context is open, and then for the rest of the time."""

@@ -35,7 +35,16 @@ from lightloom.testbed.record import (
     make_folder,
 )
 from lightloom.testbed.refusals import KernelError, LayoutError, TestbedError
-from lightloom.testbed.region import NICS, PASSWORD, PORTS, REGION, SOCKET, TOKENS, write_region
+from lightloom.testbed.region import (
+    NICS,
+    PASSWORD,
+    PORTS,
+    REGION,
+    SOCKET,
+    TOKENS,
+    write_nics,
+    write_region,
+)
 from lightloom.testbed.tools import KernelTools, NicBytes
 
 #: what the processors of a machine carry, in sum of all NICs: a frame costs time at every device
@@ -387,10 +396,17 @@ class Testbed:
         ).write(self.folder)
         self._tools.make()
         layout = record.layout
+        write_nics(self.folder, layout)
         if layout.optical_nics:
             self._start_switch()
             url = f"polatis+tl1://127.0.0.1:{self._record.tl1_port}"
-            write_region(self.folder, layout, url, link_up_s=record.link_up_s)
+            write_region(
+                self.folder,
+                layout,
+                url,
+                settle_time=record.settle_time,
+                link_up_s=record.link_up_s,
+            )
         self._record = replace(self._record, is_up=True).write(self.folder)
 
     def _start_switch(self) -> None:

@@ -45,8 +45,8 @@ def send_tcp(own: str, to: str, port: str, seconds: str) -> dict[str, float]:
 
 
 def receive_udp(address: str, port: str, seconds: str) -> dict[str, float]:
-    """Receive numbered datagrams for a time; how many came, and the longest time without any."""
-    received, last, longest_s, highest = 0, 0.0, 0.0, -1
+    """Receive numbered datagrams for a time; how many, when the first, and longest without any."""
+    received, first, last, longest_s, highest = 0, 0.0, 0.0, 0.0, -1
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 23)
         receiver.bind((address, int(port)))
@@ -59,9 +59,12 @@ def receive_udp(address: str, port: str, seconds: str) -> dict[str, float]:
                 now = time.monotonic()
                 if received:
                     longest_s = max(longest_s, now - last)
+                else:
+                    first = now
                 received, last = received + 1, now
                 highest = max(highest, _NUMBER.unpack_from(content)[0])
-    return {"frames": received, "highest": highest, "longest_gap_s": longest_s}
+    found = {"frames": received, "highest": highest, "longest_gap_s": longest_s}
+    return {**found, "first_s": first}
 
 
 def send_udp(own: str, to: str, port: str, seconds: str) -> dict[str, float]:

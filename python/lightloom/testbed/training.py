@@ -12,11 +12,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lightloom.control.service import is_served
+from lightloom.testbed.daemon import Facts
 from lightloom.testbed.ranks import run_ranks
 from lightloom.testbed.refusals import TestbedError
 from lightloom.testbed.region import SOCKET
@@ -45,6 +47,12 @@ class TrainedStep:
         Circuits of the last all-to-all.
     all_to_alls
         Each of them: its name, layer, begin and end, bytes to other servers and circuits.
+    begin_s
+        When the step began, by the clock of all these times.
+    demand_bytes
+        What all ranks sent to other servers, in all of its all-to-alls.
+    circuit_changes
+        For each server, the circuits that carried its traffic, and from when on.
     """
 
     step: int
@@ -53,16 +61,26 @@ class TrainedStep:
     all_to_all_s: float
     exposed_s: float
     circuits: int
-    all_to_alls: list[dict[str, float | int | str | None]]
+    all_to_alls: list[dict[str, Any]]
+    begin_s: float
+    demand_bytes: int
+    circuit_changes: list[list[tuple[float, list[list[int]]]]]
+
+    @property
+    def end_s(self) -> float:
+        """When the step ended."""
+        return self.begin_s + self.step_time_s
 
     @classmethod
-    def of(cls, line: str) -> TrainedStep:
+    def of(cls, facts: Facts) -> TrainedStep:
         """Read what the program prints."""
-        facts = json.loads(line)
         moved = facts["all_to_alls"]
         return cls(
             step=facts["step"],
             loss=facts["loss"],
+            begin_s=facts["begin_s"],
+            demand_bytes=facts["demand_bytes"],
+            circuit_changes=facts["circuits"],
             step_time_s=facts["step_time_s"],
             all_to_all_s=sum(record["end_s"] - record["begin_s"] for record in moved),
             exposed_s=facts["exposed_s"],
@@ -101,25 +119,58 @@ def train(
         If the program does not run.
     """
     found: list[TrainedStep] = []
+
+    def read(facts: Facts) -> None:
+        found.append(TrainedStep.of(facts))
+        say(found[-1])
+
+    words = [python, "-P", "-m", _PROGRAM, "--steps", str(steps)]
+    run_program(testbed, words, policy=policy, read=read, warn=warn)
+    return found
+
+
+def run_program(
+    testbed: Testbed,
+    words: Sequence[str],
+    *,
+    policy: str,
+    read: Callable[[Facts], None],
+    warn: Callable[[str], None] = lambda _text: None,
+) -> None:
+    """Run a training program in the servers of a testbed.
+
+    Parameters
+    ----------
+    testbed, policy
+        Where, and what circuits do.
+    words
+        The program, with its Python.
+    read
+        Called with each line of JSON of the first rank.
+    warn
+        Called with what it warns of.
+
+    Raises
+    ------
+    TestbedError
+        If a rank fails.
+    """
     others: list[str] = []
 
-    def read(line: str) -> None:
+    def take(line: str) -> None:
         rank, _, text = line.partition(" ")
-        if rank == "[0]" and text.startswith('{"step"'):
-            found.append(TrainedStep.of(text))
-            say(found[-1])
+        if rank == "[0]" and text.startswith("{"):
+            read(json.loads(text))
         else:
             others.append(line)
             if rank == "[0]" and (warning := _WARNING.search(text)):
                 warn(warning[1])
 
-    words = [python, "-P", "-m", _PROGRAM, "--steps", str(steps)]
     with _variables(policy), _served(testbed, policy):
-        ended = run_ranks(testbed, words, read)
+        ended = run_ranks(testbed, words, take)
     if any(rank.status for rank in ended):
         errors = [line for line in others if "Error" in line] or others or ["no reason"]
         raise TestbedError(f"the training ended: {errors[0]}")
-    return found
 
 
 @contextlib.contextmanager

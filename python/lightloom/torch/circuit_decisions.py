@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
@@ -87,6 +87,8 @@ class CircuitDecisions:
         Whether to ask at each all-to-all, never, or to take packets alone.
     wait
         Waits for an operation of a process group, and raises what ends the job.
+    on_decision
+        Called when circuits of a decision are there.
     """
 
     def __init__(
@@ -95,13 +97,15 @@ class CircuitDecisions:
         member: RegionMember | None,
         use: str,
         wait: Callable[[dist.Work | None], None],
+        on_decision: Callable[[], None],
     ) -> None:
         self._group, self._member, self._use, self._wait = group, member, use, wait
+        self._on_decision = on_decision
         self._threads = ThreadPoolExecutor(1, "lightloom-decisions")
         self._rank, self._ranks = dist.get_rank(group), dist.get_world_size(group)
-        self._upcoming: dict[int | None, Future[RegionCircuits]] = {}
+        self._upcoming: dict[Hashable, Future[RegionCircuits]] = {}
         self._has_warned = False
-        self.current = self._submit(None, None, 0.0).result()
+        self.current = self._submit(None, None, ()).result()
 
     @property
     def follow_demand(self) -> bool:
@@ -109,29 +113,43 @@ class CircuitDecisions:
         return self._use == "break-even"
 
     def upcoming(
-        self, layer: int | None, demand: Demand | list[int], hidden_s: float = 0.0
+        self,
+        layer: int | None,
+        demand: Demand | list[int],
+        hidden_s: Sequence[float] = (0.0,),
+        *,
+        key: Hashable = None,
     ) -> None:
         """Begin to decide for an all-to-all; all ranks call it in the same order.
 
         Parameters
         ----------
         layer
-            Of the all-to-all, which takes the decision.
+            Of the all-to-all.
         demand
             Bytes from rank to rank, which the first rank alone must know, or those of this rank to
-            each, which are gathered.
+            each, which are gathered. Several matrices are all-to-alls in a row; after a single one
+            its combine is expected, the transpose.
         hidden_s
-            Seconds until the all-to-all is reached.
+            Seconds until each of them is reached, after the one before.
+        key
+            What takes the decision; by default the layer.
         """
         if self.follow_demand:
-            self._upcoming[layer] = self._submit(demand, layer, hidden_s)
+            self._upcoming[layer if key is None else key] = self._submit(demand, layer, hidden_s)
 
     def take(self, layer: int | None, demand: Demand) -> RegionCircuits:
         """Wait for the decision on an all-to-all; decide now if none was begun."""
         if self.follow_demand:
             future = self._upcoming.pop(layer, None)
             if future is None:
-                future = self._submit(demand, layer, 0.0)
+                future = self._submit(demand, layer, (0.0,))
+            self.current = future.result()
+        return self.current
+
+    def take_begun(self, key: Hashable) -> RegionCircuits:
+        """Wait for a decision if one was begun; else the circuits are those of the latest."""
+        if (future := self._upcoming.pop(key, None)) is not None:
             self.current = future.result()
         return self.current
 
@@ -140,12 +158,12 @@ class CircuitDecisions:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _submit(
-        self, demand: Demand | list[int] | None, layer: int | None, hidden_s: float
+        self, demand: Demand | list[int] | None, layer: int | None, hidden_s: Sequence[float]
     ) -> Future[RegionCircuits]:
         return self._threads.submit(self._decide, demand, layer, hidden_s)
 
     def _decide(
-        self, demand: Demand | list[int] | None, layer: int | None, hidden_s: float
+        self, demand: Demand | list[int] | None, layer: int | None, hidden_s: Sequence[float]
     ) -> RegionCircuits:
         if isinstance(demand, list):
             mine = torch.tensor(demand, dtype=torch.int64)
@@ -153,9 +171,13 @@ class CircuitDecisions:
             self._wait(dist.all_gather_into_tensor(every, mine, self._group, async_op=True))
             demand = every.view(self._ranks, self._ranks).numpy().astype(np.uint64)
         told = self._asked(demand, layer, hidden_s) if self._rank == 0 else None
-        return broadcast(told, self._group, self._wait)
+        found = broadcast(told, self._group, self._wait)
+        self._on_decision()
+        return found
 
-    def _asked(self, demand: Demand | None, layer: int | None, hidden_s: float) -> RegionCircuits:
+    def _asked(
+        self, demand: Demand | None, layer: int | None, hidden_s: Sequence[float]
+    ) -> RegionCircuits:
         """What the controller says, on the first rank."""
         begin = time.time()
         revision = self.current.revision + 1 if demand is not None else 0
@@ -169,10 +191,11 @@ class CircuitDecisions:
                 if not self._member.is_there:
                     raise ServiceError("the controller does not answer")
             else:
-                # circuits are duplex: the combine that follows takes the same ones
-                both = np.stack([demand, demand.T])
-                facts: Document = {"job": "torch", "layer": layer, "hidden_s": [hidden_s, 0.0]}
-                reply = self._member.demand(both, facts)
+                if demand.ndim == 2:
+                    # circuits are duplex: the combine that follows takes the same ones
+                    demand, hidden_s = np.stack([demand, demand.T]), (*hidden_s, 0.0)
+                facts: Document = {"job": "torch", "layer": layer, "hidden_s": list(hidden_s)}
+                reply = self._member.demand(demand, facts)
         except LightloomError as error:
             return self._without(str(error), revision)
         self._has_warned = False

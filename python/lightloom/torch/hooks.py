@@ -19,6 +19,7 @@ from lightloom.torch.all_to_all import all_to_all_tp
 
 if TYPE_CHECKING:
     from lightloom.planner.cluster import StrategyCluster
+    from lightloom.torch.mixnet import MixNetCollectives
 
 #: versions that the hooks were tested with
 KNOWN = {"megatron-core": "0.16", "deepspeed": "0.19"}
@@ -33,13 +34,18 @@ class Options(TypedDict, total=False):
     cluster: StrategyCluster | str | None
 
 
-def use_in_megatron(*models: nn.Module, **options: Unpack[Options]) -> int:
-    """Make the all-to-all dispatchers of Megatron-Core's MoE layers take a strategy.
+def use_in_megatron(
+    *models: nn.Module, mixnet: MixNetCollectives | None = None, **options: Unpack[Options]
+) -> int:
+    """Make the all-to-all dispatchers of Megatron-Core's MoE layers take a strategy, or circuits.
 
     Parameters
     ----------
     *models
         What ``get_model`` returns, or modules that have MoE layers.
+    mixnet
+        Over whose circuits tokens go to experts, which are not cut by tensor parallelism; there
+        are no strategies then.
     **options
         ``strategy``, ``chunks`` and ``cluster`` of :func:`~lightloom.torch.all_to_all_tp`. Tokens
         are sharded over TP ranks (sequence parallelism), so strategies are O1 to O3.
@@ -55,11 +61,18 @@ def use_in_megatron(*models: nn.Module, **options: Unpack[Options]) -> int:
         If Megatron-Core is missing or of another version, no layer has such a dispatcher, or one
         has a setting that the hook does not know.
     """
+    if mixnet is not None and options:
+        raise InputError(f"{', '.join(options)}: expected none over circuits (mixnet)")
     _check_version("megatron-core")
     from megatron.core.transformer.moe.moe_layer import MoELayer
     from megatron.core.transformer.moe.token_dispatcher import MoEAlltoAllTokenDispatcher
 
-    from lightloom.torch.megatron import StrategyDispatcher, why_not
+    from lightloom.torch.megatron import (
+        CircuitDispatcher,
+        StrategyDispatcher,
+        why_not,
+        why_not_over_circuits,
+    )
 
     layers = [
         layer
@@ -69,10 +82,15 @@ def use_in_megatron(*models: nn.Module, **options: Unpack[Options]) -> int:
     if not layers:
         raise InputError("no MoE layer of Megatron-Core has moe_token_dispatcher_type='alltoall'")
     for layer in layers:
-        if problem := why_not(layer):
+        problem = why_not(layer) if mixnet is None else why_not_over_circuits(layer, mixnet)
+        if problem:
             raise InputError(f"layer {layer.layer_number}: {problem}")
     for layer in layers:
         dispatcher = layer.token_dispatcher
+        if mixnet is not None:
+            dispatcher.__class__ = CircuitDispatcher
+            dispatcher.mixnet, dispatcher.layer = mixnet, layer.layer_number
+            continue
         dispatcher.__class__ = StrategyDispatcher
         dispatcher.send = functools.partial(
             all_to_all_tp,

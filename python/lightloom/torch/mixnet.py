@@ -12,6 +12,7 @@ before.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import threading
@@ -33,6 +34,7 @@ from lightloom.schedule.carrying import CarriedPart, NicPlace
 from lightloom.torch.arrivals import Arrivals
 from lightloom.torch.circuit_decisions import CircuitDecisions, Demand, RegionCircuits, check_use
 from lightloom.torch.gate import Gate
+from lightloom.torch.gradient_decisions import GradientDecisions
 from lightloom.torch.job_nics import ServerNics, nics_of, read_nics
 from lightloom.torch.octets import as_octets
 from lightloom.torch.planners import Planners
@@ -64,6 +66,8 @@ class MovedRows:
         What this rank sent to other servers.
     circuits
         How many carried traffic.
+    changed
+        Whether they were others than those of the all-to-all before.
     """
 
     name: str
@@ -73,6 +77,7 @@ class MovedRows:
     waited_s: float
     remote_bytes: int
     circuits: int
+    changed: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +92,8 @@ class CircuitRoute:
         Rows that went to each rank.
     decision
         The circuits that were there, and why.
+    dispatch
+        Of a way back, what it returns.
     """
 
     received: tuple[int, ...]
@@ -97,6 +104,7 @@ class CircuitRoute:
     layer: int | None = None
     name: str = "all_to_all"
     waited_s: float = 0.0
+    dispatch: CircuitRoute | None = None
 
     def combine(self, rows: torch.Tensor) -> torch.Tensor:
         """Return results to the ranks that their rows came from, over the same circuits.
@@ -130,8 +138,14 @@ class CircuitRoute:
     def back(self, name: str) -> CircuitRoute:
         """The same route from its ends to its beginnings."""
         counts = self.counts.T.copy()
-        return CircuitRoute(
-            self.sent, self.received, self.decision, self.mixnet, counts, self.layer, name
+        return dataclasses.replace(
+            self,
+            received=self.sent,
+            sent=self.received,
+            counts=counts,
+            name=name,
+            waited_s=0.0,
+            dispatch=self,
         )
 
 
@@ -148,7 +162,8 @@ class MixNetCollectives:
         Where ``lightloom control serve`` answers (``unix:PATH`` or ``HOST:PORT``), and its token.
         Without a controller all bytes take the packet NICs.
     policy
-        ``"break-even"``: the controller decides at each all-to-all, by its region's policy;
+        ``"break-even"``: the controller decides by its region's policy, at each all-to-all and
+        again for the gradients of a layer;
         ``"never"``: the circuits stay as they are; ``"packets"``: circuits carry nothing.
     timeout_s
         Seconds that a rank waits for another.
@@ -162,6 +177,11 @@ class MixNetCollectives:
     InputError
         If NICs and ranks do not match, or cannot be used, or there is no such policy.
     """
+
+    #: all-to-alls of this rank, once this is a list
+    records: list[MovedRows] | None = None
+    #: circuits of the latest all-to-all
+    _latest: tuple[tuple[int, ...], ...] = ()
 
     def __init__(
         self,
@@ -220,10 +240,10 @@ class MixNetCollectives:
             self.member,
             policy,
             lambda work: self.agreement.wait(work, timeout_s + decide_s),
+            self.streams.probe_ahead,
         )
+        self.gradients = GradientDecisions(self.decisions)
         self.planners = Planners(self.nics)
-        #: all-to-alls of this rank, once this is a list
-        self.records: list[MovedRows] | None = None
         self._sums = RingSums(
             self.rank,
             self.nics,
@@ -309,6 +329,8 @@ class MixNetCollectives:
             waited_s=time.monotonic() - asked_s,
         )
         moved: torch.Tensor = _Moved.apply(x.reshape(len(x), row_elements(x)), route)
+        if moved.requires_grad:
+            self.gradients.expect(route, demand)
         return moved.reshape(sum(route.received), *x.shape[1:]), route
 
     def upcoming(
@@ -331,7 +353,7 @@ class MixNetCollectives:
             Seconds until it is reached, which a switch may take for nothing.
         """
         told = demand if isinstance(demand, np.ndarray) else [int(size) for size in demand]
-        self.decisions.upcoming(layer, told, hidden_s)
+        self.decisions.upcoming(layer, told, (hidden_s,))
 
     def all_reduce(self, x: torch.Tensor) -> torch.Tensor:
         """Return the sum of a tensor over all ranks, by the packet NICs; see :class:`RingSums`.
@@ -521,8 +543,21 @@ class MixNetCollectives:
                 MovedRows(
                     route.name, route.layer, begin_s, time.monotonic(), route.waited_s,
                     round(size_bytes * (1 - inside)), len(route.decision.circuits),
+                    route.decision.circuits != self._latest,
                 )
             )  # fmt: skip
+        self._latest = route.decision.circuits
+
+    def circuit_changes(self) -> list[list[tuple[float, list[tuple[int, ...]]]]]:
+        """Return which circuits of each server carried traffic, from when on; all ranks call it.
+
+        What was returned is not returned again. Times are by the clock of the first rank's machine
+        where servers share one.
+        """
+        changes = [] if self.member is None else self.member.changes
+        told = self.agreement.gather_objects(list(changes))
+        del changes[: len(told[self.rank])]
+        return told[:: self.nics.ranks_per_server]
 
     def nic_bytes(self) -> Mapping[tuple[NicPlace, str], int]:
         """Bytes that streams of this rank sent over each NIC of their ways, acknowledged."""
@@ -543,10 +578,16 @@ class _Moved(torch.autograd.Function):
         ctx: FunctionCtx, gradient: torch.Tensor
     ) -> tuple[torch.Tensor, None]:
         route: CircuitRoute = ctx.route  # type: ignore[attr-defined]
-        back = route.back("gradient")
+        back, gradients = route.back("gradient"), route.mixnet.gradients
         name = f"gradient of {signature(gradient)}"
         route.mixnet.agreement.agree(name, list(back.sent), "")
-        return _moved(gradient, back), None
+        asked_s = time.monotonic()
+        decision = gradients.take(route.dispatch)
+        waited_s = time.monotonic() - asked_s
+        back = dataclasses.replace(back, decision=decision, waited_s=waited_s)
+        moved = _moved(gradient, back)
+        gradients.ended(route)
+        return moved, None
 
 
 def _moved(rows: torch.Tensor, route: CircuitRoute) -> torch.Tensor:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -74,6 +74,8 @@ class RegionMember:
         self.region: Document = {}
         #: those that this server has drained for
         self.fences: list[DrainedFence] = []
+        #: which circuits of this server carried traffic, and from when on
+        self.changes: list[tuple[float, list[tuple[int, ...]]]] = []
         #: called when the controller comes and goes, with why
         self.on_change: Callable[[bool, str], None] = lambda _is_there, _why: None
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
@@ -100,7 +102,10 @@ class RegionMember:
         client = self._client
         if client is None:
             raise ServiceError(f"{self._address}: the controller does not answer")
-        return self._wait(client.circuits_for(matrices, **facts))
+        reply = self._wait(client.circuits_for(matrices, **facts))
+        # what was repaired meanwhile may fail again
+        self._reported &= set(reply.get("failures", self._reported))
+        return reply
 
     def fail(self, parts: Sequence[str], why: str) -> Document:
         """Tell the controller what has failed.
@@ -161,7 +166,7 @@ class RegionMember:
                     if not reply.get("ok"):
                         raise ServiceError(str(reply.get("error", "refused to join")))
                     self.region = {**client.region, **reply}
-                    self._gate.open(reply["circuits"])
+                    self._open(reply["circuits"])
                     self._client = client
                     self.on_change(True, "")
                     self._tried.set()
@@ -169,7 +174,7 @@ class RegionMember:
             except (LightloomError, OSError) as error:
                 why = str(error)
             was_there, self._client = self._client is not None, None
-            self._gate.open(())
+            self._open(())
             if was_there or not self._tried.is_set():
                 self.on_change(False, why)
             self._tried.set()
@@ -197,9 +202,19 @@ class RegionMember:
             left = self._over_circuits(servers)
             if left > 0:
                 raise ServiceError(f"{left} bytes over circuits were not acknowledged")
+            self._note()
             fence = DrainedFence(int(facts["fence"]), frozenset(servers), time.monotonic())
             self.fences.append(fence)
         elif name == "ready":
             if self.fences and self.fences[-1].opened_s == 0:
                 self.fences[-1] = self.fences[-1]._replace(opened_s=time.monotonic())
-            self._gate.open(facts["circuits"])
+            self._open(facts["circuits"])
+
+    def _open(self, circuits: Iterable[Sequence[int]]) -> None:
+        self._gate.open(circuits)
+        self._note()
+
+    def _note(self) -> None:
+        """Keep which circuits of the server carry traffic from now on."""
+        own = [row for row in sorted(self._gate.circuits()) if self._server in row[::2]]
+        self.changes.append((time.monotonic(), own))

@@ -1,10 +1,11 @@
 """Sums over all ranks: added up inside servers, then by rings over the packet NICs.
 
 The ranks of a server each add up a part of the tensor, in the order of the ranks. Ranks of the same
-number in all servers are a ring, which goes over the packet NIC next to them: there are as many
-rings as ranks of a server. A ring adds up its part in two rounds around: part ``c`` of it begins at
-server ``c + 1`` and ends at server ``c``, so sums are in that order of servers, the same on all
-ranks to the bit. Sums are of the tensor's own type.
+number in all servers are a ring, which goes over the packet NICs next to them: there are as many
+rings as ranks of a server, and a rank with several NICs divides its part among them. A ring adds up
+its part in two rounds around: part ``c`` of it begins at server ``c + 1`` and ends at server ``c``,
+so sums are in that order of servers, the same on all ranks to the bit. Sums are of the tensor's own
+type.
 """
 
 from __future__ import annotations
@@ -95,18 +96,18 @@ class RingSums:
         peer = (server + 1) % servers
         to = peer * nics.ranks_per_server + local
         hops = nics.packet_hops(server, peer) if servers > 1 else []
+        own = hops[local :: nics.ranks_per_server] or hops[local % max(1, len(hops)) :][:1]
         size = parts[0].numel() * parts[0].element_size()
         for number in range(2 * (servers - 1)):
             adds = number < servers - 1
             leaving = (server - number - 1) % servers
-            self._streams.send(
-                (hops[local % len(hops)],),
-                to,
-                step=step,
-                rank=to,
-                offset=number * size,
-                data=memoryview(as_octets(parts[leaving])),
-            )
+            data = memoryview(as_octets(parts[leaving]))
+            for place, hop in enumerate(own):
+                begin, end = (size * cut // len(own) for cut in (place, place + 1))
+                self._streams.send(
+                    (hop,), to, step=step, rank=to, offset=number * size + begin,
+                    data=data[begin:end],
+                )  # fmt: skip
             self._agreement.expected += size
             self._watch.until(
                 lambda: self._memory.received() >= self._agreement.expected,

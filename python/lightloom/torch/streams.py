@@ -116,7 +116,7 @@ class RankStream:
         self._answer = bytearray()
         self._probed = -1
         self.is_mended = False
-        self._is_closed = False
+        self._is_closed = self._is_to_probe = False
         threading.Thread(target=self._run, daemon=True, name="lightloom-stream").start()
 
     @property
@@ -129,6 +129,12 @@ class RankStream:
         """Send these frames after those that wait."""
         with self._is_new:
             self._queue.extend(frames)
+            self._is_new.notify()
+
+    def probe_ahead(self) -> None:
+        """Probe the circuit as soon as it is there, before bytes wait for that."""
+        with self._is_new:
+            self._is_to_probe = self.way[0].sender.is_optical
             self._is_new.notify()
 
     def break_off(self) -> None:
@@ -147,10 +153,14 @@ class RankStream:
     def _run(self) -> None:
         while True:
             with self._is_new:
-                self._is_new.wait_for(lambda: self._queue or self._is_closed)
+                self._is_new.wait_for(lambda: self._queue or self._is_closed or self._is_to_probe)
             if self._is_closed:
                 break
             try:
+                if self._is_to_probe:
+                    self._is_to_probe = False
+                    if self._socket is not None and self._streams.gate.state(self.way[0]) == "open":
+                        self._has_entered(0)
                 self._send_all()
             except OSError as error:
                 if self._is_closed:
@@ -417,6 +427,11 @@ class RankStreams:
         """The streams that there are."""
         with self._lock:
             return list(self._streams.values())
+
+    def probe_ahead(self) -> None:
+        """Probe circuits that there are since the latest decision."""
+        for stream in self.all():
+            stream.probe_ahead()
 
     def close(self) -> None:
         """Send nothing more."""

@@ -11,16 +11,15 @@ Run as the ranks of a job: ``lightloom testbed train``, or with ``torchrun`` on 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import json
+import gc
 import os
-import time
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from lightloom.torch import MixNet
+from lightloom.torch.step_record import recorded_step
 
 VOCABULARY, SEQUENCE = 64, 64
 
@@ -125,22 +124,19 @@ def main() -> None:
     mixnet = MixNet.from_environment()
     model = Gpt(mixnet, arguments.layers, arguments.hidden, arguments.experts)
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3, foreach=False)
+    gc.collect()
+    gc.freeze()  # a collection over all objects of PyTorch takes longer than an all-to-all
     for step in range(arguments.steps):
-        mixnet.records = []
-        begin_s = time.monotonic()
-        tokens = batch(step, arguments.sequences)
-        scores = model(tokens[:, :-1])
-        loss = nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
-        optimizer.zero_grad(set_to_none=False)
-        loss.backward()
-        add_up_gradients(model, mixnet)
-        optimizer.step()
-        mean = mixnet.all_reduce(loss.detach().double().view(1)) / dist.get_world_size()
-        moved = [dataclasses.asdict(record) for record in mixnet.records]
-        facts = {"step": step, "loss": float(mean), "step_time_s": time.monotonic() - begin_s}
-        if dist.get_rank() == 0:
-            exposed_s = sum(record["waited_s"] for record in moved)
-            print(json.dumps(facts | {"exposed_s": exposed_s, "all_to_alls": moved}), flush=True)
+        with recorded_step(mixnet, step) as facts:
+            tokens = batch(step, arguments.sequences)
+            scores = model(tokens[:, :-1])
+            loss = nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
+            optimizer.zero_grad(set_to_none=False)
+            loss.backward()
+            add_up_gradients(model, mixnet)
+            optimizer.step()
+            mean = mixnet.all_reduce(loss.detach().double().view(1)) / dist.get_world_size()
+            facts["loss"] = float(mean)
     dist.barrier()
     mixnet.close()
     os._exit(0)  # threads of process groups need not be waited for

@@ -1,7 +1,6 @@
 """Trains MoE layers of Megatron-Core on CPUs by strategies, and says what the losses were.
 
 One process per rank, started by ``torch.distributed.run``: ``megatron_training.py FOLDER``.
-Megatron-Core is as its package has it; what it asks of CUDA even for tensors of a CPU stands here.
 """
 
 import json
@@ -12,9 +11,9 @@ import torch
 import torch.distributed as dist
 from megatron.core import parallel_state
 from megatron.core.models.gpt.moe_module_specs import get_moe_module_spec
-from megatron.core.transformer.moe import moe_utils, token_dispatcher
 from megatron.core.transformer.spec_utils import build_module
 from megatron.core.transformer.transformer_config import TransformerConfig
+from megatron_cpu import without_cuda
 from torch import nn
 
 from lightloom.errors import InputError
@@ -22,32 +21,6 @@ from lightloom.torch import use_in_megatron
 
 TP, EP, HIDDEN, TOKENS, STEPS = 2, 2, 16, 24, 12
 WAYS = (None, ("O1", 1), ("O2", 3), ("O3", 2))
-
-
-class NoStream:
-    """A stream of CUDA where there is none."""
-
-    def __getattr__(self, _):
-        return lambda *_, **__: self
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        return None
-
-
-def without_cuda():
-    """Give Megatron-Core streams that do nothing."""
-    stream = NoStream()
-    torch.cuda.Stream = torch.cuda.current_stream = torch.cuda.stream = lambda *_, **__: stream
-    torch.cuda.current_device = lambda: "cpu"
-    # a name that Megatron-Core 0.16 has only where Transformer Engine is installed
-    moe_utils.te_general_gemm = None
-    # counts that come from a GPU are arrays, as collectives take them
-    token_dispatcher.maybe_move_tensor_to_cpu = lambda counts, as_numpy=False, **_: (
-        counts.numpy() if as_numpy and isinstance(counts, torch.Tensor) else counts
-    )
 
 
 def with_uneven_parts():

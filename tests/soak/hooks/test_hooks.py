@@ -1,4 +1,7 @@
-"""Megatron-Core and DeepSpeed from their packages: training by strategies is equal to the bit."""
+"""Megatron-Core and DeepSpeed from their packages: training is equal to the bit, whatever moves it.
+
+By strategies of all-to-alls, and over circuits of a testbed that follow the tokens.
+"""
 
 import json
 import os
@@ -7,6 +10,11 @@ from pathlib import Path
 
 import pytest
 from tests.torch_python import PYTHON, absent
+from tests.unit.testbed.conftest import lacking
+
+from lightloom.testbed import Testbed
+from lightloom.testbed.ranks import run_ranks
+from lightloom.testbed.service import serving
 
 HERE = Path(__file__).parent
 RANKS, STEPS = 4, 12
@@ -109,3 +117,36 @@ def test_a_layer_of_megatron_that_the_hook_does_not_know_is_refused(megatron, na
 )
 def test_a_layer_of_deepspeed_that_the_hook_does_not_know_is_refused(deepspeed, name, text):
     assert all(report["refused"][name].startswith(text) for report in deepspeed)
+
+
+@pytest.fixture(scope="module")
+def over_circuits(tmp_path_factory):
+    if reason := lacking() or ", ".join(absent("megatron")):
+        pytest.skip(f"not here: {reason}")
+    folder, said = tmp_path_factory.mktemp("circuits"), []
+    program = [PYTHON, str(HERE / "megatron_circuits.py"), str(folder)]
+    # the circuits that a controller begins with are none: it makes those that pay
+    sizes = {"servers": RANKS, "nics": 4, "rate_gbps": 0.02, "settle_time": "1ms"}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(HERE.parents[2] / "python"))
+        patched.setenv("OMP_NUM_THREADS", "1")
+        with Testbed.up(folder / "up", **sizes) as testbed, serving(testbed):
+            ended = run_ranks(testbed, program, said.append)
+    assert not any(rank.status for rank in ended), "\n".join(said[-40:])
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(RANKS)]
+
+
+def test_megatron_trains_over_circuits_to_the_same_losses(over_circuits):
+    for report in over_circuits:
+        plain, circuits = report["plain"]["losses"], report["circuits"]["losses"]
+        assert plain == circuits
+        assert plain[-1] < plain[0]
+        # a dispatch, a combine and gradients of both, of two layers; none of the tokens themselves
+        assert report["circuits"]["all_to_alls"] == 6 * (2 * 4 - 1)
+        assert sum(s for nic, s in report["circuits"]["sent"].items() if nic[:3] == "nic") > 10**5
+
+
+def test_what_cannot_take_circuits_is_refused(over_circuits):
+    refused = over_circuits[0]["refused"]
+    assert refused["tp"].endswith("expert_tensor_parallel_size = 2: expected 1 over circuits")
+    assert "expert_model_parallel_size = 1: expected the 4 ranks" in refused["groups"]

@@ -16,11 +16,15 @@ from tests.unit.testbed.conftest import lacking
 
 from lightloom.cli import run_command
 from lightloom.cli.commands import COMMANDS, described
+from lightloom.control.emulator.timing import FixedTime
 from lightloom.control.example import write_example
 from lightloom.errors import OutputError
 from lightloom.samples import SAMPLES
 from lightloom.study.calibration import torch_device
-from lightloom.testbed import Testbed
+from lightloom.testbed import Testbed, validation
+from lightloom.testbed.layout import ServerLayout
+from lightloom.testbed.replay import RuntimeDelays
+from lightloom.testbed.replay_simulated import simulated
 from lightloom.trace import record
 from lightloom.trace.trace import read_trace
 
@@ -83,6 +87,7 @@ CALLS = {
     "testbed fail": ("testbed fail --dir {folder}/testbed nic:1/0", "failed"),
     "testbed repair": ("testbed repair --dir {folder}/testbed nic:1/0", "failed"),
     "testbed self-test": ("testbed self-test --servers 2 --nics 1 --rate 50M", "checks"),
+    "testbed validate": ("testbed validate --repeats 1", "policies"),
     "testbed down": ("testbed down --dir {folder}/testbed", "removed"),
     "models": ("models", "models"),
     "fabrics": ("fabrics", "fabrics"),
@@ -156,7 +161,7 @@ def called(words, target, capfd):
         return serve_to(words, target)
     if words[:2] == ["control", "resume"]:
         assert run_command(["control", "drain", *words[2:]]) == 0
-    if words[0] == "testbed" and words[1] != "self-test":
+    if words[0] == "testbed" and words[1] not in {"self-test", "validate"}:
         folder = words[words.index("--dir") + 1]
         assert run_command(["testbed", "down", "--dir", folder]) == 0
         if words[1] != "up":
@@ -178,6 +183,15 @@ def called(words, target, capfd):
     return outputs[0]
 
 
+def validated(_sizes, job, **_):
+    """What a minute on a testbed would find, if it found what is simulated."""
+    delays = RuntimeDelays(0.0, 0.0, 0.0, 0.0)
+    layout = ServerLayout(servers=4, nics=4, rate_gbps=0.05, eps_gbps=0.05)
+    for policy in validation.POLICIES:
+        found = simulated(job, layout, policy=policy, settle=FixedTime(0.02), delays=delays)
+        yield validation.ValidatedPolicy(policy, found, found, delays, 0.0)
+
+
 def test_the_table_has_every_command():
     assert list(CALLS) == list(COMMANDS)
 
@@ -195,6 +209,7 @@ def test_json_is_all_of_standard_output_or_a_file_alongside_the_text(
 ):
     monkeypatch.setattr(torch_device, "open_device", FakeDevice)
     monkeypatch.setattr(record, "record", lambda *_: read_trace(places["trace"]))
+    monkeypatch.setattr(validation, "validate", validated)
     template, key = CALLS[name]
     if name.startswith("testbed ") and (reason := lacking()):
         pytest.skip(reason)

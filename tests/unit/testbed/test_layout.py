@@ -122,8 +122,10 @@ def test_lines_for_a_small_testbed():
         "qdisc add dev s1nic0 clsact",
     ]
     assert list(commands.shapers(layout, 1)) == [
-        "qdisc add dev eps0 root tbf rate 200000000bit burst 70000 latency 20ms",
-        "qdisc add dev nic0 root tbf rate 400000000bit burst 70000 latency 20ms",
+        "qdisc add dev eps0 root handle 1: tbf rate 200000000bit burst 25000 limit 16777216",
+        "qdisc add dev eps0 parent 1:1 pfifo_fast",
+        "qdisc add dev nic0 root handle 1: tbf rate 400000000bit burst 50000 limit 16777216",
+        "qdisc add dev nic0 parent 1:1 pfifo_fast",
     ]
     assert list(commands.stations(layout)) == [
         "fdb add 02:4c:4c:00:00:00 dev s0eps0 master static",
@@ -150,10 +152,10 @@ def test_every_server_knows_every_other_nic_of_the_same_switch(layout):
 
 
 def test_a_shaper_may_send_at_once_what_passes_in_a_millisecond():
-    """A burst smaller than the largest segment, with which a shaper sends nothing at all."""
+    """A burst of 70 kB, which let a small all-to-all pass at once; at least two frames."""
     bursts = {
         gbps: int(re.search(r"burst (\d+)", next(commands.shapers(layout, 0)))[1])
         for gbps in (0.001, 0.4, 10.0)
         for layout in [layout_of(eps_gbps=gbps)]
     }
-    assert bursts == {0.001: 70_000, 0.4: 70_000, 10.0: 1_250_000}
+    assert bursts == {0.001: 2 * 9014, 0.4: 50_000, 10.0: 1_250_000}

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 from lightloom.errors import LightloomError
+from lightloom.hardware import measured_turnaround
 from lightloom.testbed import ServerLayout, Testbed, daemon, service
 from lightloom.testbed import testbed as testbed_module
 from lightloom.testbed.daemon import RECORD
@@ -116,7 +117,19 @@ def test_a_controller_can_read_the_region(tmp_path):
     assert [int(nic.egress.port) for nic in port_map.nics] == list(range(7, 13))
     assert (region.rates.circuit_gbps, region.rates.eps_gbps) == (0.1, 0.2)
     assert (region.job.ranks_per_server, region.timing.link_up_s) == (2, 0)
+    assert region.timing.resolved().expected_s(4) == pytest.approx(measured_turnaround(4).mean_s)
     assert region.switches["ocs"].credentials(tmp_path).password == "root"
+
+
+def test_a_controller_counts_on_the_time_of_the_mirrors(tmp_path):
+    """It believed in 41 ms, and kept circuits that were worth 20 ms of darkness."""
+    from lightloom.control.region_file import read_region
+
+    times = tmp_path / "times"
+    times.write_text("0.01\n0.03\n")
+    for text in ("20ms", str(times)):
+        path = write_region(tmp_path, LAYOUT, "polatis+tl1://127.0.0.1:1", settle_time=text)
+        assert read_region(path).timing.resolved().expected_s(4) == pytest.approx(0.02)
 
 
 def test_marked_processes_are_found_and_killed():

@@ -228,6 +228,29 @@ def check_monitored(mixnet, _given):
     return whys
 
 
+def check_gradients(mixnet, _given):
+    """Two layers whose demands need other circuits: gradients of the first one get them back."""
+    rank = dist.get_rank()
+    counts = [counts for counts, _ in zip(pairings(), range(2), strict=False)]
+    x = draw(counts[0], 1).requires_grad_()
+    for _ in range(2):
+        mixnet.records, x.grad = [], None
+        y = x
+        for layer, count in enumerate(counts):
+            rows, route = mixnet.all_to_all(y, count[rank].tolist(), layer=layer)
+            y = route.combine(rows * (layer + 2))
+        (y * x.detach()).sum().backward()
+        assert torch.equal(y, 6 * x)
+        assert torch.equal(x.grad, 6 * x.detach())
+    changed = [record.changed for record in mixnet.records]
+    # a layer that nobody asks gradients of is expected no more
+    assert not mixnet.gradients.expected
+    with torch.no_grad():
+        mixnet.all_to_all(x, counts[0][rank].tolist())
+    assert not mixnet.gradients.expected
+    return changed
+
+
 def check_broken(mixnet, _given):
     """Connections break in the middle; a NIC of packets and one of circuits are lost for good."""
     rank = dist.get_rank()
@@ -280,7 +303,7 @@ def check_cut_off(mixnet, _given):
 
 def check_endured(mixnet, given):
     """All-to-alls for some seconds in which a NIC fails; nothing is lost, and none hangs."""
-    rank, longest_s, steps = dist.get_rank(), 0.0, 0
+    rank, longest_s, steps, over_circuits = dist.get_rank(), 0.0, 0, 0
     end = torch.tensor([time.time() + given.seconds], dtype=torch.float64)
     dist.broadcast(end, 0)
     going_on = torch.ones(1)
@@ -289,6 +312,7 @@ def check_endured(mixnet, given):
         begin = time.monotonic()
         moved, route = mixnet.all_to_all(draw(counts, steps, width=16), counts[rank].tolist())
         longest_s = max(longest_s, time.monotonic() - begin)
+        over_circuits += bool(route.decision.circuits)
         came = []
         for source, part in enumerate(moved.split(list(route.received))):
             begins = int(counts[source, :rank].sum())
@@ -299,11 +323,12 @@ def check_endured(mixnet, given):
         steps += 1
         if rank == 0 and steps == 3:
             open(os.path.join(given.folder, "begun"), "w").close()
-        going_on[0] = time.time() < end.item()
-        dist.broadcast(going_on, 0)
+        going_on[0] = rank == 0 and time.time() < end.item()
+        going_on = mixnet.all_reduce(going_on)  # a rank that was lost is an error of ours
     return {
         "steps": steps,
         "longest_s": longest_s,
+        "over_circuits": over_circuits,
         "mended": mixnet.streams.mended,
         "failures": list(route.decision.failures),
     }
@@ -410,6 +435,14 @@ def check_hung(mixnet, _given):
     return [said, took]
 
 
+def check_large_sum(mixnet, _given):
+    """Two megabytes, whose bytes the kernel counts."""
+    mine = torch.arange(500_000, dtype=torch.float32) * (dist.get_rank() + 1)
+    want = torch.arange(500_000, dtype=torch.float32) * sum(range(RANKS + 1))
+    assert torch.equal(mixnet.all_reduce(mine), want)
+    return "equal"
+
+
 def check_wrong(mixnet, _given):
     """What is wrong on one rank is said on all."""
     rank, said = dist.get_rank(), {}
@@ -439,6 +472,8 @@ CHECKS = {
 def begin(rank, given):
     """The process group and the collectives of a rank."""
     span = datetime.timedelta(seconds=30)
+    with open(os.path.join(given.folder, f"{rank}.pid"), "w") as file:
+        file.write(str(os.getpid()))
     if IS_TESTBED:
         dist.init_process_group("gloo", timeout=span)
         return MixNet.from_environment(timeout_s=given.timeout)

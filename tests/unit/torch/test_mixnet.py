@@ -96,7 +96,7 @@ def packets(tmp_path_factory):
 def circuits(tmp_path_factory):
     folder = tmp_path_factory.mktemp("circuits")
     with served(folder) as controller:
-        return reports(folder, "equal,planned,monitored,fenced", controller=controller)
+        return reports(folder, "equal,planned,monitored,gradients,fenced", controller=controller)
 
 
 @pytest.mark.parametrize("check", ["equal", "sums"])
@@ -143,6 +143,12 @@ def test_no_byte_is_sent_into_the_dark(circuits):
 
 def test_predicted_demand_is_decided_on(circuits):
     assert all(len(report["monitored"]) == 3 for report in circuits)
+
+
+def test_circuits_follow_the_demand_of_gradients_too(circuits):
+    for report in circuits:
+        # forward through two layers, of which the second is last: its gradients have its circuits
+        assert report["gradients"] == [False, False, True, False, False, False, True, False]
 
 
 def test_bytes_of_relays_are_planned(tmp_path):
@@ -255,6 +261,20 @@ def test_in_namespaces_the_kernel_counts_what_is_planned(testbed, tmp_path):
         if part.startswith("nic:"):
             # headers of frames, and acknowledgments; gloo is on packet NICs alone
             assert size <= counted <= 1.1 * size + 50_000, part
+
+
+def test_in_namespaces_a_ring_takes_all_packet_nics_of_its_rank(tmp_path, monkeypatch):
+    if reason := lacking():
+        pytest.skip(reason)
+    monkeypatch.setenv("PYTHONPATH", str(PACKAGE))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with Testbed.up(tmp_path / "up", **SIZES | {"nics": 2, "eps_nics": 2}) as testbed:
+        run_in(testbed, tmp_path, "large_sum")
+        sent = {part: count.sent_bytes for part, count in testbed.counters().items()}
+    for server in range(SIZES["servers"]):
+        # 3/4 of 2 MB in two rounds, a half by each NIC; gloo is on the first one
+        assert sent[f"eps:{server}/1"] == pytest.approx(1.5e6, rel=0.05)
+        assert sent[f"eps:{server}/0"] == pytest.approx(1.5e6, rel=0.15)
 
 
 def test_in_namespaces_losses_are_equal_under_every_policy(testbed):

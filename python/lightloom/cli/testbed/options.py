@@ -11,6 +11,10 @@ from lightloom.cli.outputs import Outputs
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Switch, quantity
 
+Steps = Annotated[int, Field(strict=True, ge=1, le=100_000)]
+#: of a training program
+STEPS = "Number of training steps; the demand drifts from step to step."
+PYTHON = "A Python with PyTorch; by default the one that runs lightloom."
 Rate = Annotated[float, quantity("gigabit / second"), Field(ge=1e-3, le=100)]
 
 
@@ -86,11 +90,11 @@ class PartArgument(TestbedFolder):
 Kind = TypeVar("Kind", bound=TestbedFolder)
 
 
-def size_options() -> tuple[Option, ...]:
-    """The options of :class:`SizeOptions`."""
+def size_options(table: type[SizeOptions] = SizeOptions) -> tuple[Option, ...]:
+    """The options of :class:`SizeOptions`, with the defaults of a table that has them."""
     flags = {"packet_gbps": "--packet-rate"}
     names = SizeOptions.model_fields
-    return tuple(option(SizeOptions, name, flags.get(name, ""), common=True) for name in names)
+    return tuple(option(table, name, flags.get(name, ""), common=True) for name in names)
 
 
 def folder_option(table: type[TestbedFolder] = TestbedFolder) -> Option:

@@ -23,6 +23,10 @@ class SettleTime(Protocol):
         """Return the time that a change of ``num_pairs`` circuits takes."""
         ...
 
+    def expected_s(self, num_pairs: int) -> float:
+        """Return the mean of these times."""
+        ...
+
 
 class FixedTime:
     """The same time for every change."""
@@ -33,6 +37,10 @@ class FixedTime:
         self._seconds = seconds
 
     def draw_s(self, num_pairs: int, rng: random.Random) -> float:  # noqa: ARG002
+        """Return the time."""
+        return self._seconds
+
+    def expected_s(self, num_pairs: int) -> float:  # noqa: ARG002
         """Return the time."""
         return self._seconds
 
@@ -59,6 +67,10 @@ class MeasuredTime:
         delay = measured_turnaround(num_pairs)
         return rng.lognormvariate(delay.mu, delay.sigma) * self._scale
 
+    def expected_s(self, num_pairs: int) -> float:
+        """Return the published mean."""
+        return measured_turnaround(num_pairs).mean_s * self._scale
+
 
 class RecordedTimes:
     """Recorded times, one per change, again from the first after the last."""
@@ -74,6 +86,16 @@ class RecordedTimes:
         seconds = self._seconds[self._index]
         self._index = (self._index + 1) % len(self._seconds)
         return seconds
+
+    def expected_s(self, num_pairs: int) -> float:  # noqa: ARG002
+        """Return the mean of all recorded times."""
+        return sum(self._seconds) / len(self._seconds)
+
+
+def parts_of_settling(time: SettleTime) -> tuple[float, float]:
+    """Mean seconds of any change, and in addition for each pair that changes."""
+    fixed_s = time.expected_s(0)
+    return fixed_s, time.expected_s(1) - fixed_s
 
 
 def parse_settle_time(text: str) -> SettleTime:
