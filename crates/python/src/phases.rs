@@ -5,7 +5,7 @@ use crate::errors::refuse;
 use crate::network::PyNetwork;
 use crate::records::values;
 use crate::watcher::Watcher;
-use lightloom_execute::{Network, PacketTransport, PhaseBook as Book, PhaseCount};
+use lightloom_execute::{Network, PacketTransport, PhaseBook as Book, PhaseCount, Repeats};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,7 @@ pub(crate) struct Packets {
     mtu_bytes: Option<u32>,
     queue_bytes: Option<u32>,
     seed: u64,
+    exact: bool,
 }
 
 /// What a run is asked to be other than fluid flows.
@@ -87,6 +88,7 @@ impl Packets {
         let options = PacketTransport::new(&self.transport, network.extent());
         let mut options = options.map_err(|error| refuse(error.into()))?;
         options.config.seed = self.seed;
+        options.repeats = if self.exact { Repeats::InOneNetwork } else { Repeats::Once };
         if let Some(mtu) = self.mtu_bytes {
             options.config.mtu = mtu;
         }
@@ -134,6 +136,11 @@ impl PhaseBook {
     /// About how many packet-hops everything is that was met, equal phases included.
     fn all_hops(&self, py: Python<'_>) -> u64 {
         py.detach(|| lock(&self.book).all_hops())
+    }
+
+    /// About how many packet-hops it is without what is met again over the same links.
+    fn placed_hops(&self, py: Python<'_>) -> u64 {
+        py.detach(|| lock(&self.book).placed_hops())
     }
 
     /// Simulates what is pending.

@@ -20,6 +20,9 @@ class Packets:
         Data that a port queues, if another than the transport's.
     seed
         Of the hashes that spread flows over paths, and of random choices in queues.
+    exact
+        Whether all of a whole step is simulated, in one network, however often flows that may meet
+        begin alike.
     full
         Whether a whole step may run as packets whatever its size.
     """
@@ -28,4 +31,5 @@ class Packets:
     mtu_bytes: int | None = None
     queue_bytes: int | None = None
     seed: int = 1
+    exact: bool = False
     full: bool = False

@@ -16,6 +16,21 @@ pub struct Extent {
     pub delay: Duration,
 }
 
+/// How often what happens several times alike is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repeats {
+    /// Flows that may meet have a network of their own, which is simulated once for all that
+    /// happen alike (see [`lightloom_packetsim::Scenes`]), and without long steady states.
+    #[default]
+    Once,
+    /// As `Once`, with steady states.
+    Whole,
+    /// As `Whole`, each time it happens: with the same results.
+    Each,
+    /// All flows are in one network.
+    InOneNetwork,
+}
+
 /// Transport, sizes, queues, paths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PacketTransport {
@@ -23,6 +38,8 @@ pub struct PacketTransport {
     pub transport: TransportKind,
     /// Sizes, queues, paths, seed.
     pub config: Config,
+    /// What is simulated of what repeats.
+    pub repeats: Repeats,
 }
 
 impl PacketTransport {
@@ -40,6 +57,7 @@ impl PacketTransport {
         let packet = u128::from(PS_PER_S) * 8 * u128::from(config.mtu);
         let window = u32::try_from(bits / packet).unwrap_or(u32::MAX).saturating_add(QUEUED);
         transport.hold(window);
-        Ok(Self { transport, config: Config { full_tail: false, ..config } })
+        let config = Config { full_tail: false, ..config };
+        Ok(Self { transport, config, repeats: Repeats::default() })
     }
 }

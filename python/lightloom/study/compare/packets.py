@@ -151,13 +151,15 @@ def packets_of(
         if count.simulated
     }
     is_whole = run.packet_hops > 0
+    hops = sum(count.packet_hops for count in counts.values())
     return {
         "transport": options.transport,
         "mtu_bytes": phases.mtu_bytes,
         "simulated": "whole" if is_whole else "phases",
         "step_time_as_flows_s": step_flow_s,
         "longer_share": step_s / step_flow_s - 1,
-        "packet_hops": run.packet_hops or sum(count.packet_hops for count in counts.values()),
+        "packet_hops": run.packet_hops or hops,
+        "simulated_packet_hops": run.simulated_packet_hops or hops,
         "phases": {} if is_whole else alone,
     }
 
@@ -172,7 +174,9 @@ def packets_note(packets: Mapping[str, Any]) -> str:
             f" take x{phases['stretch']:.3f} ({low:.3f}-{high:.3f}) of their time as flows"
         )
     if packets["simulated"] == "whole":
-        parts.append(f"a whole step of {packets['packet_hops'] / 1e6:,.1f} million packet-hops")
+        hops, simulated = packets["packet_hops"], packets["simulated_packet_hops"]
+        part = "" if simulated == hops else f", {simulated / hops:.1%} of which do not repeat"
+        parts.append(f"a whole step of {hops / 1e6:,.1f} million packet-hops{part}")
     return (
         f"packets of {packets['mtu_bytes']:,} B by {packets['transport']}:"
         f" {', '.join(parts) or 'nothing to send between servers'};"
