@@ -12,16 +12,17 @@ use crate::topology::PacketLinkId;
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, Time};
 
-/// Packets that each flow gets in a window, or none: one more or less is 0.5 %.
-const FEWEST: u32 = 200;
-/// How much a flow gets of one window to the next, beyond one packet, is 1 part of these different.
+/// Packets that each flow gets in two windows together, or none: one more or less is 1 % of what it
+/// gets, and less of what all flows of a NIC get, on which depends when the last of them ends.
+const FEWEST: u32 = 100;
+/// What flows get of two windows that are alike differs by a packet, and one part of these.
 const PARTS: u32 = 200;
 /// Windows that are skipped at first after two alike, and at most after many.
 const FIRST_SKIP: u32 = 4;
 const LONGEST_SKIP: u32 = 64;
 /// Round trips, and packets that a NIC sends, in the first window.
-const ROUND_TRIPS: u64 = 4;
-const PACKETS: u64 = 256;
+const ROUND_TRIPS: u64 = 2;
+const PACKETS: u64 = 64;
 
 /// A network of its own, which begins at the start of a scene.
 pub(super) struct Live {
@@ -57,7 +58,7 @@ struct Windows {
 #[derive(Debug)]
 struct Skip {
     count: u32,
-    /// What each open flow gets in one, and packets that leave a link.
+    /// What each open flow gets in two, and packets that leave a link in one.
     gets: Vec<u32>,
     hops: u64,
 }
@@ -157,14 +158,15 @@ impl Live {
         let fit = until.since(now).0 / windows.length.0.max(1);
         let count = u32::try_from(fit).unwrap_or(u32::MAX).min(skip.count);
         for (&flow, gets) in self.open.iter().zip(&skip.gets) {
-            if count > 0 && *gets > 0 {
-                self.simulation.shorten(flow, count * gets);
+            let packets = (u64::from(count) * u64::from(*gets) / 2) as u32;
+            if packets > 0 {
+                self.simulation.shorten(flow, packets);
             }
         }
         self.skipped.0 += u64::from(count) * windows.length.0;
         self.skipped_hops += u64::from(count) * skip.hops;
         // What follows is compared with what was before.
-        windows.before = Some(skip.gets);
+        windows.before = Some(skip.gets.iter().map(|gets| gets / 2).collect());
         windows.longest = (2 * windows.longest).min(LONGEST_SKIP);
         self.begin_window();
     }
@@ -196,16 +198,18 @@ impl Live {
         let gets: Vec<u32> =
             received.map(|(&flow, before)| core.flow(flow).received - before).collect();
         let hops = hops(&*self.simulation) - windows.hops;
-        let is_long = gets.iter().all(|&count| count == 0 || count >= FEWEST);
+        let is_long = gets.iter().all(|&count| count == 0 || 2 * count >= FEWEST);
         let is_alike = windows.before.as_ref().is_some_and(|before| {
             let mut pairs = gets.iter().zip(before);
             pairs.all(|(now, before)| now.abs_diff(*before) <= 1 + now / PARTS)
         });
         if is_long && is_alike {
-            let spare = self.open.iter().zip(&gets).filter(|(_, gets)| **gets > 0);
-            let spare = spare.map(|(&flow, gets)| self.simulation.spare(flow) / gets);
+            let pairs = gets.iter().zip(windows.before.iter().flatten());
+            let both: Vec<u32> = pairs.map(|(now, before)| now + before).collect();
+            let spare = self.open.iter().zip(&both).filter(|(_, gets)| **gets > 0);
+            let spare = spare.map(|(&flow, gets)| 2 * self.simulation.spare(flow) / gets);
             let count = spare.min().unwrap_or(0).saturating_sub(1).min(windows.longest);
-            windows.skip = (count > 0).then(|| Skip { count, gets: gets.clone(), hops });
+            windows.skip = (count > 0).then_some(Skip { count, gets: both, hops });
             windows.before = Some(gets);
         } else if windows.before.is_some() || !is_long {
             windows.length.0 *= 2;

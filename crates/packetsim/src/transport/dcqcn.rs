@@ -213,14 +213,6 @@ impl Transport for Dcqcn {
         }
     }
 
-    fn spare(&self, _core: &Core, flow: PacketFlowId) -> u32 {
-        self.packets.spare(flow)
-    }
-
-    fn shorten(&mut self, flow: PacketFlowId, packets: u32) {
-        self.packets.shorten(flow, packets);
-    }
-
     fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if self.packets.timer(core, flow) {
             self.waiting.add(core, flow, core.now());

@@ -185,14 +185,6 @@ impl<R: WindowRule> Transport for Windowed<R> {
         self.add(core, flow);
     }
 
-    fn spare(&self, _core: &Core, flow: PacketFlowId) -> u32 {
-        self.packets.spare(flow)
-    }
-
-    fn shorten(&mut self, flow: PacketFlowId, packets: u32) {
-        self.packets.shorten(flow, packets);
-    }
-
     fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if self.packets.timer(core, flow) {
             self.lose(core, flow, Loss::Timeout);
