@@ -5,6 +5,7 @@ use crate::errors::refuse;
 use crate::network::PyNetwork;
 use crate::records::values;
 use crate::watcher::Watcher;
+use lightloom_packetsim::PacketError;
 use lightloom_execute::{Network, PacketTransport, PhaseBook as Book, PhaseCount, Repeats};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -17,7 +18,7 @@ pub(crate) struct Packets {
     mtu_bytes: Option<u32>,
     queue_bytes: Option<u32>,
     seed: u64,
-    exact: bool,
+    repeats: String,
 }
 
 /// What a run is asked to be other than fluid flows.
@@ -88,7 +89,15 @@ impl Packets {
         let options = PacketTransport::new(&self.transport, network.extent());
         let mut options = options.map_err(|error| refuse(error.into()))?;
         options.config.seed = self.seed;
-        options.repeats = if self.exact { Repeats::InOneNetwork } else { Repeats::Once };
+        options.repeats = match self.repeats.as_str() {
+            "once" => Repeats::Once,
+            "each" => Repeats::Each,
+            "together" => Repeats::InOneNetwork,
+            other => {
+                let text = format!("repeats = '{other}': expected one of once, each, together");
+                return Err(refuse(PacketError::Invalid(text).into()));
+            }
+        };
         if let Some(mtu) = self.mtu_bytes {
             options.config.mtu = mtu;
         }

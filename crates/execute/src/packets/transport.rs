@@ -23,9 +23,7 @@ pub enum Repeats {
     /// happen alike (see [`lightloom_packetsim::Scenes`]), and without long steady states.
     #[default]
     Once,
-    /// As `Once`, with steady states.
-    Whole,
-    /// As `Whole`, each time it happens: with the same results.
+    /// As `Once`, each time it happens, and with steady states: where none is skipped, the same.
     Each,
     /// All flows are in one network.
     InOneNetwork,

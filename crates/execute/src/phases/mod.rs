@@ -184,9 +184,11 @@ impl PhaseBook {
         self.all_hops
     }
 
-    /// About how many packet-hops it is without what is met again over the same links.
+    /// About how many packet-hops it is without what is met again over the same links: what of a
+    /// whole step is simulated, but where circuits change by the clock.
     pub fn placed_hops(&self) -> u64 {
-        self.placed_hops
+        let by_clock = self.network.parts.iter().any(|part| part.follows_clock());
+        if by_clock { self.all_hops } else { self.placed_hops }
     }
 
     /// Bytes that the phases still to be simulated take of the memory, beyond which no more are

@@ -158,7 +158,7 @@ impl Core {
         )))
     }
 
-    fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
+    pub(crate) fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
         let highest = self.config.highest_priority;
         if spec.priority > highest {
             return Err(PacketError::invalid(format!(

@@ -1,7 +1,7 @@
 //! The network of a scene, in which long steady states are skipped.
 //!
 //! Time is cut into windows. Where each flow gets as many packets in a window as in the one before,
-//! it will go on like that: all flows are made shorter by what they would get in a number of such
+//! and sends as many, it will go on like that: all flows are made shorter by what they would get in a number of such
 //! windows, and what follows happens so much later. Packets under way, queues, windows and timers
 //! stay as they are. A skip ends before any flow does, and where something else begins.
 
@@ -17,6 +17,9 @@ use lightloom_model::{Duration, Time};
 const FEWEST: u32 = 100;
 /// What flows get of two windows that are alike differs by a packet, and one part of these.
 const PARTS: u32 = 200;
+/// What senders hand over differs from that by one part of these: a window that nothing limits grows
+/// by a packet per round trip.
+const SENT_PARTS: u32 = 40;
 /// Windows that are skipped at first after two alike, and at most after many.
 const FIRST_SKIP: u32 = 4;
 const LONGEST_SKIP: u32 = 64;
@@ -46,6 +49,8 @@ struct Windows {
     /// Where the current one ends; in the simulation, as all times here.
     end: Time,
     received: Vec<u32>,
+    /// What they could do without when it began.
+    spare: Vec<u32>,
     hops: u64,
     /// Of the last whole one.
     before: Option<Vec<u32>>,
@@ -70,6 +75,7 @@ impl Live {
             length: Duration::ZERO,
             end: Time::ZERO,
             received: Vec::new(),
+            spare: Vec::new(),
             hops: 0,
             before: None,
             skip: None,
@@ -187,6 +193,8 @@ impl Live {
         windows.end = core.now() + windows.length;
         windows.received.clear();
         windows.received.extend(self.open.iter().map(|&flow| core.flow(flow).received));
+        windows.spare.clear();
+        windows.spare.extend(self.open.iter().map(|&flow| self.simulation.spare(flow)));
         windows.hops = hops(&*self.simulation);
     }
 
@@ -203,6 +211,13 @@ impl Live {
             let mut pairs = gets.iter().zip(before);
             pairs.all(|(now, before)| now.abs_diff(*before) <= 1 + now / PARTS)
         });
+        // Nor do queues grow: as much is sent as arrives.
+        let mut sent = self.open.iter().zip(&windows.spare).zip(&gets);
+        let is_alike = is_alike
+            && sent.all(|((&flow, &spare), &gets)| {
+                let sent = spare.saturating_sub(self.simulation.spare(flow));
+                sent.abs_diff(gets) <= 1 + gets / SENT_PARTS
+            });
         if is_long && is_alike {
             let pairs = gets.iter().zip(windows.before.iter().flatten());
             let both: Vec<u32> = pairs.map(|(now, before)| now + before).collect();

@@ -7,8 +7,12 @@
 //! which hashes draw by the NICs at the ends of a flow, as connections last. So each scene has a
 //! network of its own, and what was found of a history is remembered, up to the next thing that
 //! begins in it: an all-to-all that a training step repeats in each layer and micro-batch is
-//! simulated once. Times are those that all flows have in one network, to the picosecond, but
-//! where a transport draws by the number of a flow.
+//! simulated once. Times are those that its flows would have in one network at the start of the
+//! scene: what is drawn by the time (which of simultaneous events comes first) or by the number of
+//! a flow is drawn by those in the scene.
+//!
+//! Flows begin at multiples of 100 ns, so that members of an all-to-all that are apart by a little
+//! more or less are alike.
 //!
 //! Two scenes that a new flow joins become one, which is simulated from the start of the earlier
 //! one unless it is known.
@@ -32,6 +36,10 @@ use lightloom_model::{Bytes, Duration, Time};
 use memory::{Batch, Item, Key, Memory};
 use rustc_hash::{FxHashMap, FxHashSet};
 use scene::{Scene, Setting};
+use std::collections::VecDeque;
+
+/// Flows begin at multiples of this, in picoseconds.
+const GRID: u64 = 100_000;
 
 /// No scene.
 const NONE: u32 = u32::MAX;
@@ -59,6 +67,8 @@ pub struct Scenes {
     /// Scenes with flows that have not ended, and the time before which none does.
     busy: Vec<(u32, Option<Time>)>,
     flows: u32,
+    /// Flows that are to begin, in the order of their starts.
+    waiting: VecDeque<(PacketFlowId, FlowSpec)>,
     begun: Vec<(PacketFlowId, FlowSpec)>,
     /// Links that have changed since the last look.
     changed: Vec<PacketLinkId>,
@@ -106,6 +116,7 @@ impl Scenes {
             holders,
             busy: Vec::new(),
             flows: 0,
+            waiting: VecDeque::new(),
             begun: Vec::new(),
             changed: Vec::new(),
             dark: FxHashSet::default(),
@@ -124,12 +135,13 @@ impl Scenes {
         self.now
     }
 
-    /// A flow begins, now or later than all that has happened.
+    /// A flow begins, now or later than all that has happened: at the next multiple of 100 ns.
     pub fn add_flow(&mut self, now: Time, spec: FlowSpec) -> PacketFlowId {
         self.now = self.now.max(now);
         let flow = PacketFlowId(self.flows);
         self.flows += 1;
-        self.begun.push((flow, spec));
+        let start = Time(self.now.0.next_multiple_of(GRID));
+        self.waiting.push_back((flow, FlowSpec { start, ..spec }));
         flow
     }
 
@@ -146,6 +158,25 @@ impl Scenes {
     /// # Errors
     /// If a flow cannot be, or the observer asks to stop.
     pub fn advance(
+        &mut self,
+        limit: Time,
+        finished: &mut Vec<PacketFlowId>,
+        observer: &mut dyn Observer,
+    ) -> Result<bool, PacketError> {
+        loop {
+            let due = self.waiting.front().map(|(_, flow)| flow.start);
+            let due = due.filter(|due| *due <= limit);
+            if self.advance_begun(due.unwrap_or(limit), finished, observer)? {
+                return Ok(true);
+            }
+            let Some(due) = due else { return Ok(false) };
+            let count = self.waiting.iter().take_while(|(_, flow)| flow.start == due).count();
+            self.begun.extend(self.waiting.drain(..count));
+        }
+    }
+
+    /// As [`Self::advance`], while no other flow begins.
+    fn advance_begun(
         &mut self,
         limit: Time,
         finished: &mut Vec<PacketFlowId>,
@@ -232,6 +263,7 @@ impl Scenes {
             }
         }
         for (flow, spec) in begun {
+            self.setting.idle.core().check_flow(&spec)?;
             let classes = self.footprints.of(self.setting.idle.core(), &spec);
             for &class in &classes {
                 self.holder(class, &mut checked, observer)?;
