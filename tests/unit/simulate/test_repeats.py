@@ -81,7 +81,7 @@ def test_layers_take_as_long_in_one_network(transport):
     assert together.simulated_packet_hops == together.packet_hops
 
 
-@pytest.mark.parametrize("transport", ["ideal", "roce", "dctcp"])
+@pytest.mark.parametrize("transport", ["ideal", "roce"])
 def test_long_transfers_are_skipped(transport):
     step = layers(np.arange(4).reshape(2, 2), 1, 400_000_000)
     each, once = both(step, packet(4), transport)

@@ -5,8 +5,8 @@
 //! its path alike. Over the packet fabric alone, switches choose their paths; where a circuit or a
 //! relay is on the path, it is explicit, and what of it crosses the fabric is drawn by hash.
 
-use super::graph::Graph;
 use super::flows::PacketFlows;
+use super::graph::Graph;
 use super::launched::{Launched, Turns};
 use super::transport::PacketTransport;
 use crate::error::{ExecuteError, network as unfit};
@@ -209,9 +209,8 @@ impl PacketNetwork {
         let topology = self.graph.topology();
         let all = (0..topology.nic_count() as u32).map(NicId);
         self.nics = all.map(|nic| (topology.uplink(nic), nic)).collect();
-        let between_racks = |members: &Members| {
-            matches!(members, Members::Circuits { room: Some(_), .. })
-        };
+        let between_racks =
+            |members: &Members| matches!(members, Members::Circuits { room: Some(_), .. });
         let withdraws = self.bundles.iter().any(between_racks);
         let mut simulation = PacketFlows::new(topology.clone(), &self.options, withdraws)?;
         for bundle in &self.bundles {

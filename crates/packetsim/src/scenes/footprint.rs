@@ -43,13 +43,12 @@ impl Footprints {
 
     /// The classes of the links that packets of a flow may cross, each once.
     pub(super) fn of(&mut self, core: &Core, flow: &FlowSpec) -> Vec<u32> {
-        let mut classes: Vec<u32> = match &flow.route {
-            Some(route) => route.iter().map(|&link| self.class(link)).collect(),
-            None => {
-                let ends = [flow.source, flow.destination];
-                let ends = ends.map(|nic| self.class(core.topology().uplink(nic)));
-                ends.into_iter().chain(self.between(core, flow).iter().copied()).collect()
-            }
+        let mut classes: Vec<u32> = if let Some(route) = &flow.route {
+            route.iter().map(|&link| self.class(link)).collect()
+        } else {
+            let ends = [flow.source, flow.destination];
+            let ends = ends.map(|nic| self.class(core.topology().uplink(nic)));
+            ends.into_iter().chain(self.between(core, flow).iter().copied()).collect()
         };
         classes.sort_unstable();
         classes.dedup();

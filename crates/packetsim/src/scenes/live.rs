@@ -1,9 +1,9 @@
 //! The network of a scene, in which long steady states are skipped.
 //!
 //! Time is cut into windows. Where each flow gets as many packets in a window as in the one before,
-//! and sends as many, it will go on like that: all flows are made shorter by what they would get in a number of such
-//! windows, and what follows happens so much later. Packets under way, queues, windows and timers
-//! stay as they are. A skip ends before any flow does, and where something else begins.
+//! and sends as many, it will go on like that: all flows are made shorter by what they would get in
+//! a number of such windows, and what follows happens so much later. Packets under way, queues,
+//! windows and timers stay as they are. A skip ends before any flow does, and where something else begins.
 
 use crate::error::PacketError;
 use crate::flow::{FlowProgress, FlowSpec, PacketFlowId};
@@ -17,8 +17,8 @@ use lightloom_model::{Duration, Time};
 const FEWEST: u32 = 100;
 /// What flows get of two windows that are alike differs by a packet, and one part of these.
 const PARTS: u32 = 200;
-/// What senders hand over differs from that by one part of these: a window that nothing limits grows
-/// by a packet per round trip.
+/// What senders hand over differs from that by one part of these: a window that nothing limits
+/// grows by a packet per round trip.
 const SENT_PARTS: u32 = 40;
 /// Windows that are skipped at first after two alike, and at most after many.
 const FIRST_SKIP: u32 = 4;

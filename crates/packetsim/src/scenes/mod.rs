@@ -61,7 +61,8 @@ pub struct Scenes {
     /// Whether what is known is used.
     reuses: bool,
     now: Time,
-    scenes: Vec<Option<Scene>>,
+    /// By number; none where one has ended.
+    alive: Vec<Option<Scene>>,
     /// The scene that has the links of a class, or [`NONE`].
     holders: Vec<u32>,
     /// Scenes with flows that have not ended, and the time before which none does.
@@ -112,7 +113,7 @@ impl Scenes {
             memory: Memory::default(),
             reuses,
             now: Time::ZERO,
-            scenes: Vec::new(),
+            alive: Vec::new(),
             holders,
             busy: Vec::new(),
             flows: 0,
@@ -148,7 +149,11 @@ impl Scenes {
     /// A link goes dark, or comes up.
     pub fn set_dark(&mut self, now: Time, link: PacketLinkId, dark: bool) {
         self.now = self.now.max(now);
-        if dark { self.dark.insert(link) } else { self.dark.remove(&link) };
+        if dark {
+            self.dark.insert(link)
+        } else {
+            self.dark.remove(&link)
+        };
         self.changed.push(link);
     }
 
@@ -189,7 +194,7 @@ impl Scenes {
                 break;
             }
             let (number, _) = self.busy[place];
-            let scene = self.scenes[number as usize].as_mut().expect("busy");
+            let scene = self.alive[number as usize].as_mut().expect("busy");
             let known = self.memory.entry(scene.key).or_default();
             if scene.next_known(known).is_none() {
                 let until = others.min(end);
@@ -227,16 +232,15 @@ impl Scenes {
         let mut others = Time(u64::MAX);
         let is_alone = self.busy.len() == 1;
         for (place, (number, bound)) in self.busy.iter_mut().enumerate() {
-            let time = match *bound {
-                Some(time) => time,
-                None => {
-                    let scene = self.scenes[*number as usize].as_mut().expect("busy");
-                    let known = self.memory.entry(scene.key).or_default();
-                    match scene.next_known(known) {
-                        Some(time) => time,
-                        None if is_alone => self.now,
-                        None => scene.bound(&self.setting, observer)?,
-                    }
+            let time = if let Some(time) = *bound {
+                time
+            } else {
+                let scene = self.alive[*number as usize].as_mut().expect("busy");
+                let known = self.memory.entry(scene.key).or_default();
+                match scene.next_known(known) {
+                    Some(time) => time,
+                    None if is_alone => self.now,
+                    None => scene.bound(&self.setting, observer)?,
                 }
             };
             *bound = (!is_alone).then_some(time);
@@ -291,7 +295,7 @@ impl Scenes {
         if number == NONE || !checked.insert(number) {
             return Ok(number);
         }
-        let scene = self.scenes[number as usize].as_mut().expect("it holds links");
+        let scene = self.alive[number as usize].as_mut().expect("it holds links");
         if scene.left > 0 {
             return Ok(number);
         }
@@ -305,7 +309,7 @@ impl Scenes {
 
     /// Nothing is left of a scene.
     fn end(&mut self, number: u32) {
-        let scene = self.scenes[number as usize].take().expect("it was there");
+        let scene = self.alive[number as usize].take().expect("it was there");
         let known = &self.memory[&scene.key];
         self.hops.all += known.drained.map_or(0, |(_, hops)| hops);
         self.hops.simulated += scene.simulated_hops();
@@ -321,7 +325,7 @@ impl Scenes {
     fn join(&mut self, flows: Vec<(PacketFlowId, FlowSpec)>, classes: Vec<u32>, scenes: &[u32]) {
         let mut joined = Vec::new();
         for &number in scenes {
-            let scene = self.scenes[number as usize].take().expect("it holds links");
+            let scene = self.alive[number as usize].take().expect("it holds links");
             self.busy.retain(|&(other, _)| other != number);
             if !self.reuses {
                 self.memory.remove(&scene.key);
@@ -346,10 +350,10 @@ impl Scenes {
         if !items.is_empty() {
             scene.add(Batch { at: self.now, items }, self.salt);
         }
-        let free = self.scenes.iter().position(Option::is_none);
-        let number = free.unwrap_or(self.scenes.len());
-        if number == self.scenes.len() {
-            self.scenes.push(None);
+        let free = self.alive.iter().position(Option::is_none);
+        let number = free.unwrap_or(self.alive.len());
+        if number == self.alive.len() {
+            self.alive.push(None);
         }
         for &class in &scene.classes {
             self.holders[class as usize] = number as u32;
@@ -357,7 +361,7 @@ impl Scenes {
         if scene.left > 0 {
             self.busy.push((number as u32, None));
         }
-        self.scenes[number] = Some(scene);
+        self.alive[number] = Some(scene);
     }
 
     /// What begins in a scene: changes of links that it may cross, then flows.
@@ -374,7 +378,11 @@ impl Scenes {
             let is_dark = self.dark.contains(&link);
             if is_dark != scene.dark.contains(&link) {
                 items.push(Item::Dark(link, is_dark));
-                if is_dark { scene.dark.insert(link) } else { scene.dark.remove(&link) };
+                if is_dark {
+                    scene.dark.insert(link)
+                } else {
+                    scene.dark.remove(&link)
+                };
             }
         }
         items.extend(flows.into_iter().map(|(flow, spec)| Item::Flow(flow, spec)));
@@ -386,8 +394,8 @@ impl Scenes {
     /// # Errors
     /// If the observer asks to stop.
     pub fn hops(&mut self, observer: &mut dyn Observer) -> Result<SceneHops, PacketError> {
-        for number in 0..self.scenes.len() {
-            let Some(scene) = &mut self.scenes[number] else { continue };
+        for number in 0..self.alive.len() {
+            let Some(scene) = &mut self.alive[number] else { continue };
             let known = self.memory.entry(scene.key).or_default();
             if scene.left == 0
                 && scene.is_drained(Time(u64::MAX), known, &self.setting, observer)?
