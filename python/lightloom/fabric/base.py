@@ -153,8 +153,8 @@ class PacketTrees(FabricOptions):
         if self.ecmp is None and not self.by_rail and self.tree(cluster).tiers(cluster.servers) > 1:
             # A rail has no such choice to make for what stays on it.
             notes.append(
-                f"{self.name} loses little against rail as its switches choose uplinks by load"
-                f" (ecmp = {uplink_efficiency():g}); where they hash flows it loses more"
+                f"its switches choose uplinks by load (ecmp = {uplink_efficiency():g}); where they"
+                " hash flows less is reached, and a rail is ahead of trees"
             )
         return notes
 

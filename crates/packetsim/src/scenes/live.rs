@@ -3,7 +3,8 @@
 //! Time is cut into windows. Where each flow gets as many packets in a window as in the one before,
 //! and sends as many, it will go on like that: all flows are made shorter by what they would get in
 //! a number of such windows, and what follows happens so much later. Packets under way, queues,
-//! windows and timers stay as they are. A skip ends before any flow does, and where something else begins.
+//! windows and timers stay as they are. A skip ends before any flow does, and where something else
+//! begins.
 
 use crate::error::PacketError;
 use crate::flow::{FlowProgress, FlowSpec, PacketFlowId};
