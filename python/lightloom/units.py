@@ -46,6 +46,12 @@ _LINE_RATE = re.compile(
     r"([0-9.]+) ?([MGTgt])(?:b?E|b?e|b|bps|b/s|[Bb]it|[Bb]its|[Bb]it/s|[Bb]its/s)?"
 )
 _GBPS = {"M": 1e-3, "G": 1.0, "T": 1e3}
+#: a number and a plain unit, which need no table of all units: that takes a fifth of a second
+_PLAIN = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)")
+_PLAIN_UNITS = {
+    "byte": {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9},
+    "second": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
+}
 
 
 @functools.cache
@@ -105,6 +111,9 @@ def _parse_text(text: str, unit: str, name: str) -> float:
     if line_rate is not None:
         with contextlib.suppress(ValueError):  # as 1.2.3G is
             return float(line_rate[1]) * _GBPS[line_rate[2].upper()]
+    plain_unit = _PLAIN.fullmatch(stripped)
+    if plain_unit is not None and plain_unit[2] in _PLAIN_UNITS.get(unit, {}):
+        return float(plain_unit[1]) * _PLAIN_UNITS[unit][plain_unit[2]]
     plain = stripped.replace("Gb/s", "Gbps").replace("Mb/s", "Mbps").replace("Tb/s", "Tbps")
     # pint evaluates arithmetic; a quantity is one number and one unit, nothing else.
     if not all(c.isalnum() or c in " .+-/µμ_" for c in plain):
@@ -197,6 +206,12 @@ def show_time(seconds: float, digits: int = 4) -> str:
     """Text for a time, in the largest unit that keeps it above one."""
     steps = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
     return "0 s" if seconds == 0 else _scaled(seconds, steps, digits)
+
+
+def time_unit(longest_s: float) -> tuple[float, str]:
+    """The unit in which the longest of some times is above one: its seconds and its name."""
+    steps = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+    return next((step for step in steps if longest_s >= step[0]), steps[-1])
 
 
 def show_bytes(size_bytes: float, digits: int = 4) -> str:

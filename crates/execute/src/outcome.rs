@@ -67,6 +67,8 @@ pub struct Outcome {
     pub circuit_turns: Vec<CircuitTurn>,
     /// Packets that left a link, once for each; none of fluids.
     pub packet_hops: u64,
+    /// Of these, packets that were simulated; the others repeat what had happened alike.
+    pub simulated_hops: u64,
     /// What the flow simulation did.
     pub flow_statistics: lightloom_flowsim::Statistics,
 }

@@ -48,6 +48,7 @@ pub(crate) fn step_outcome(py: Python<'_>, recorded: bool, outcome: Outcome) -> 
         flows: outcome.flows,
         tasks: outcome.tasks,
         packet_hops: outcome.packet_hops,
+        simulated_packet_hops: outcome.simulated_hops,
         flow_work: values!(py;
             recomputations: work.recomputations,
             links_touched: work.links_touched,

@@ -5,7 +5,8 @@ use crate::errors::refuse;
 use crate::network::PyNetwork;
 use crate::records::values;
 use crate::watcher::Watcher;
-use lightloom_execute::{Network, PacketTransport, PhaseBook as Book, PhaseCount};
+use lightloom_execute::{Network, PacketTransport, PhaseBook as Book, PhaseCount, Repeats};
+use lightloom_packetsim::PacketError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,6 +18,7 @@ pub(crate) struct Packets {
     mtu_bytes: Option<u32>,
     queue_bytes: Option<u32>,
     seed: u64,
+    repeats: String,
 }
 
 /// What a run is asked to be other than fluid flows.
@@ -87,6 +89,15 @@ impl Packets {
         let options = PacketTransport::new(&self.transport, network.extent());
         let mut options = options.map_err(|error| refuse(error.into()))?;
         options.config.seed = self.seed;
+        options.repeats = match self.repeats.as_str() {
+            "once" => Repeats::Once,
+            "each" => Repeats::Each,
+            "together" => Repeats::InOneNetwork,
+            other => {
+                let text = format!("repeats = '{other}': expected one of once, each, together");
+                return Err(refuse(PacketError::Invalid(text).into()));
+            }
+        };
         if let Some(mtu) = self.mtu_bytes {
             options.config.mtu = mtu;
         }
@@ -134,6 +145,11 @@ impl PhaseBook {
     /// About how many packet-hops everything is that was met, equal phases included.
     fn all_hops(&self, py: Python<'_>) -> u64 {
         py.detach(|| lock(&self.book).all_hops())
+    }
+
+    /// About how many packet-hops it is without what is met again over the same links.
+    fn placed_hops(&self, py: Python<'_>) -> u64 {
+        py.detach(|| lock(&self.book).placed_hops())
     }
 
     /// Simulates what is pending.

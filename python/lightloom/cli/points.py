@@ -17,11 +17,11 @@ from lightloom.errors import InputError
 from lightloom.inputs.fields import split_list
 from lightloom.output.files import write_json
 from lightloom.output.progress import TerminalMonitor
-from lightloom.study.compare.scenario import Scenario
 
 if TYPE_CHECKING:
     from lightloom.study.compare.results import Comparison
     from lightloom.study.compare.scaling import Scaling, ScalingPoint
+    from lightloom.study.compare.scenario import Scenario
 
 #: keys of ``compare`` that take several values, of which each is tried with each
 LISTS = ("gpus", "cluster.rate_gbps", "cluster.gpu")

@@ -147,9 +147,16 @@ class PacketTrees(FabricOptions):
             notes=tuple(self._notes(cluster)),
         )
 
-    def _notes(self, _cluster: Cluster) -> list[str]:
+    def _notes(self, cluster: Cluster) -> list[str]:
         lost = self.failures()
-        return [f"failed, and not used: {lost.parts}"] if lost.names else []
+        notes = [f"failed, and not used: {lost.parts}"] if lost.names else []
+        if self.ecmp is None and not self.by_rail and self.tree(cluster).tiers(cluster.servers) > 1:
+            # A rail has no such choice to make for what stays on it.
+            notes.append(
+                f"its switches choose uplinks by load (ecmp = {uplink_efficiency():g}); where they"
+                " hash flows less is reached, and a rail is ahead of trees"
+            )
+        return notes
 
     def _eps(self, cluster: Cluster) -> Eps:
         eps = eps_of(self.tree(cluster), cluster, self.ecmp)

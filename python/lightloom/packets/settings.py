@@ -15,7 +15,6 @@ from typing import Any
 
 from lightloom import _core
 from lightloom.errors import InputError, did_you_mean, echo, expected_one_of
-from lightloom.hardware import load_gpu
 from lightloom.inputs.sizes import UNLIMITED
 from lightloom.inputs.strict import Strict
 from lightloom.packets.graph import read_links
@@ -323,6 +322,8 @@ def _rail(network: NetworkTable) -> dict[str, Any]:
         raise InputError(
             f"{network.hosts:,} hosts in servers of {per_server:,}; expected full servers"
         )
+    from lightloom.hardware import load_gpu  # takes a tenth of the start of the command
+
     delay_s = network.link_delay_s if network.nvlink_delay_s is None else network.nvlink_delay_s
     return {
         "hosts_per_server": per_server,

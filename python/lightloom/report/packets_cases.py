@@ -12,9 +12,8 @@ from lightloom.packets.columns import spread
 from lightloom.packets.several import PacketCase
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.packets_table import network_text, verdict
-from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import print_table, print_wrapped
-from lightloom.units import show_bytes, show_number, show_time
+from lightloom.units import show_bytes, show_number, show_time, time_unit
 
 #: flows of each run that are listed in a terminal: one if there are more runs than ``_FEW``
 _LISTED, _FEW = 3, 4

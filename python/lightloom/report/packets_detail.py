@@ -12,8 +12,7 @@ from lightloom.packets import PacketRun
 from lightloom.packets.columns import spread
 from lightloom.report.grid import Grid
 from lightloom.report.plots_circuits import MAX_CELLS, matrix_drawing
-from lightloom.report.schedule_text import time_unit
-from lightloom.units import show_bytes, show_number, show_time
+from lightloom.units import show_bytes, show_number, show_time, time_unit
 
 #: rows of a table, and points of a line
 MAX_ROWS, MAX_POINTS = 10, 2000

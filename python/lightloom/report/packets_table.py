@@ -14,9 +14,8 @@ from lightloom.packets.columns import spread
 from lightloom.packets.programs import critical_rows, operation_rows
 from lightloom.packets.settings import topology_of
 from lightloom.report.grid import Grid, as_rich
-from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import print_table, print_wrapped
-from lightloom.units import show_bytes, show_column, show_count, show_number, show_time
+from lightloom.units import show_bytes, show_column, show_count, show_number, show_time, time_unit
 
 _WIDTH = 80
 #: unfinished flows that are named

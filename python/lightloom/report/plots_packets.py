@@ -20,8 +20,7 @@ from lightloom.report.plots_svg import (
     series_class,
     tag,
 )
-from lightloom.report.schedule_text import time_unit
-from lightloom.units import show_bytes
+from lightloom.units import show_bytes, time_unit
 
 #: points of a line and marks of a cloud at most
 _MAX = 1500

@@ -9,9 +9,8 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from lightloom.report.plots_svg import Axis, document, drawing, tag, tick_text, ticks
-from lightloom.report.schedule_text import time_unit
 from lightloom.study.scheduling.port_times import DARK, SEVERAL, PortTimes, largest_of_each_bin
-from lightloom.units import show_time
+from lightloom.units import show_time, time_unit
 
 WIDTH, LEFT, ROW = 1100.0, 64.0, 22.0
 #: sources and rectangles drawn at most

@@ -10,12 +10,11 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from lightloom.report.plots_svg import NUM_COLORS, Axis, drawing, tag, tick_text, ticks
-from lightloom.report.schedule_text import time_unit
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.importers.program import Span
 from lightloom.trace.summary import bytes_of
 from lightloom.trace.trace import Call
-from lightloom.units import show_bytes, show_time
+from lightloom.units import show_bytes, show_time, time_unit
 
 WIDTH, LEFT, ROW = 1100.0, 150.0, 24.0
 #: ranks, streams of each, and bins of time or of calls that are drawn

@@ -11,11 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from lightloom.report.demand_table import print_provenance
-from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import plain_table, print_table
 from lightloom.study.prediction import Evaluation, Prediction, Score
 from lightloom.study.prediction.score import STATIC
-from lightloom.units import show_column, show_time
+from lightloom.units import show_column, show_time, time_unit
 
 #: regrets that differ by less are the same: the core's times are whole picoseconds
 SAME_S = 1e-12

@@ -7,7 +7,6 @@ import math
 from rich.console import Console
 
 from lightloom.report.grid import OPTIMAL, Grid, as_rich
-from lightloom.report.schedule_text import time_unit
 from lightloom.report.terminal import print_sentence, print_table
 from lightloom.schedule import PlanePlan
 from lightloom.schedule.permutations import MAX_LINES, PermutationSchedule
@@ -16,7 +15,7 @@ from lightloom.study.scheduling.chunked import ChunkTimes
 from lightloom.study.scheduling.data import dark_share
 from lightloom.study.scheduling.earlier import KEPT
 from lightloom.study.scheduling.other_systems import SYSTEMS
-from lightloom.units import show_bytes, show_number, show_time
+from lightloom.units import show_bytes, show_number, show_time, time_unit
 
 #: share of a demand that is not of rank one, from which on its pairs are called skewed
 _SKEWED = 0.15

@@ -22,6 +22,7 @@ from lightloom.study.scheduling.port_times import (
     PortTimes,
     largest_of_each_bin,
 )
+from lightloom.units import time_unit
 
 #: maximum of drawn ports, and of destinations with a character each
 MAX_ROWS = 32
@@ -59,12 +60,6 @@ def _style(state: int) -> str:
     if state < 0:
         return "dim" if state == IDLE else "bold"
     return _COLORS[state % len(_COLORS)]
-
-
-def time_unit(longest_s: float) -> tuple[float, str]:
-    """The unit in which the longest of some times is above one: its seconds and its name."""
-    steps = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
-    return next((step for step in steps if longest_s >= step[0]), steps[-1])
 
 
 def _scale(length_s: float, width: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class Packets:
         Data that a port queues, if another than the transport's.
     seed
         Of the hashes that spread flows over paths, and of random choices in queues.
+    repeats
+        ``once``: what happens several times alike in a whole step is simulated once, and long
+        steady states are skipped. ``each``: every time, and all of it, flows that may meet in a
+        network of their own. ``together``: all flows in one network.
     full
         Whether a whole step may run as packets whatever its size.
     """
@@ -28,4 +33,5 @@ class Packets:
     mtu_bytes: int | None = None
     queue_bytes: int | None = None
     seed: int = 1
+    repeats: Literal["once", "each", "together"] = "once"
     full: bool = False

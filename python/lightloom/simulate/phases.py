@@ -93,6 +93,11 @@ class Phases:
         """About how many packet-hops everything is that was met, equal phases included."""
         return self.book.all_hops()
 
+    @property
+    def placed_hops(self) -> int:
+        """About how many packet-hops it is without what is met again over the same links."""
+        return self.book.placed_hops()
+
     def survey(
         self,
         graph: TaskGraph,

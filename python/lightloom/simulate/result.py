@@ -234,6 +234,8 @@ class Run:
         How much was simulated.
     packet_hops
         Packets that left a link, once for each, if the step ran as packets.
+    simulated_packet_hops
+        Those that were simulated: the others repeat what had happened alike.
     flow_work
         What the flow simulation did for it.
     timeline, circuit_timeline, snapshots
@@ -257,6 +259,7 @@ class Run:
     flows: int
     tasks: int
     packet_hops: int
+    simulated_packet_hops: int
     flow_work: dict[str, int]
     timeline: Timeline
     circuit_timeline: CircuitTimeline

@@ -129,7 +129,8 @@ def _check_size(step: StepRunner, packets: Packets) -> None:
     """Refuse a step that is more than some minutes of packets."""
     phases = Phases(step.network, packets, 0)
     step.run(phases.book, None)
-    if (hops := phases.all_hops) > MAX_PACKET_HOPS:
+    hops = phases.placed_hops if packets.repeats == "once" else phases.all_hops
+    if hops > MAX_PACKET_HOPS:
         raise InputError(
             f"the step is about {hops:.2g} packet-hops, over {MAX_PACKET_HOPS:.2g}: simulate its"
             " phases (network_model=Phases(...)), or pass Packets(full=True) and wait"

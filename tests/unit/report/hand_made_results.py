@@ -130,6 +130,7 @@ def make_run(step_time_s, *, decisions=0, timeline=True, circuits=(), critical=N
         flows=10,
         tasks=10,
         packet_hops=0,
+        simulated_packet_hops=0,
         flow_work={},
         timeline=make_timeline() if timeline else no_timeline(),
         circuit_timeline=circuit_timeline(circuits),

@@ -23,7 +23,7 @@ from lightloom.report.page_schedule import (
 )
 from lightloom.report.plots_schedule import color, gantt
 from lightloom.report.schedule_table import grids, print_scheduling, profile_text, verdict
-from lightloom.report.schedule_text import print_circuits, print_gantt, time_unit
+from lightloom.report.schedule_text import print_circuits, print_gantt
 from lightloom.study.scheduling import (
     MethodChoice,
     PortBudget,
@@ -34,6 +34,7 @@ from lightloom.study.scheduling import (
 )
 from lightloom.study.scheduling.other_systems import SYSTEMS
 from lightloom.study.scheduling.port_times import DARK, PortTimes, port_times
+from lightloom.units import time_unit
 
 ALL = MethodChoice(
     methods=("auto",), allocators=("static", "best"), systems=tuple(SYSTEMS), relay=True

@@ -173,7 +173,7 @@ impl<'a> Engine<'a> {
                 }
             }
         }
-        self.finish()
+        self.finish(observer)
     }
 
     /// Ends the run if a custom allocator or predictor has failed.
@@ -318,7 +318,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Checks that everything is done and adds it up.
-    fn finish(mut self) -> Result<Outcome, ExecuteError> {
+    fn finish(mut self, observer: &mut dyn Observer) -> Result<Outcome, ExecuteError> {
         self.check_plugins()?;
         self.check_all_done()?;
         self.context.ledger.check()?;
@@ -342,6 +342,7 @@ impl<'a> Engine<'a> {
         circuits.statistics.exposed.0 = (self.all_to_alls.exposed / members) as u64;
         let mut context = self.context;
         let (turns, circuit_turns) = context.fabric.links.end_turns();
+        let hops = context.fabric.links.packet_hops(observer)?;
         Ok(Outcome {
             step: end.since(Time::ZERO),
             run_hash: context.hash.digest(),
@@ -363,7 +364,8 @@ impl<'a> Engine<'a> {
             decisions: circuits.decisions,
             turns,
             circuit_turns,
-            packet_hops: context.fabric.links.packet_hops(),
+            packet_hops: hops.all,
+            simulated_hops: hops.simulated,
             flow_statistics: context.fabric.links.flow_statistics(),
         })
     }

@@ -14,6 +14,7 @@ use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns
 use lightloom_flowsim::{EqualFlows, LinkId, PriorityFlowId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Rate, Time};
+use lightloom_packetsim::SceneHops;
 
 /// Tokens from here on are of flows that a part starts for a transfer in its care; no owner of a
 /// transfer has one.
@@ -290,10 +291,13 @@ impl Links {
     }
 
     /// Packets that left a link, once for each; none of fluids.
-    pub fn packet_hops(&self) -> u64 {
-        match &self.simulator {
-            Simulator::Flows { .. } | Simulator::Turns(_) => 0,
-            Simulator::Packets(network) => network.packet_hops(),
+    ///
+    /// # Errors
+    /// If the observer asks to stop.
+    pub fn packet_hops(&mut self, observer: &mut dyn Observer) -> Result<SceneHops, ExecuteError> {
+        match &mut self.simulator {
+            Simulator::Flows { .. } | Simulator::Turns(_) => Ok(SceneHops::default()),
+            Simulator::Packets(network) => network.packet_hops(observer),
         }
     }
 

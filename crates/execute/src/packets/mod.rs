@@ -1,6 +1,7 @@
 //! Packets as what carries bytes: the graph of a network, and its transfers as flows of packets.
 
 mod batches;
+mod flows;
 mod graph;
 mod launched;
 mod network;
@@ -9,7 +10,7 @@ mod transport;
 pub use graph::{Graph, Place};
 pub(crate) use launched::LaunchedId;
 pub(crate) use network::PacketNetwork;
-pub use transport::{Extent, PacketTransport};
+pub use transport::{Extent, PacketTransport, Repeats};
 
 use crate::error::{ExecuteError, network as unfit};
 use lightloom_packetsim::PacketError;

@@ -5,6 +5,7 @@
 //! its path alike. Over the packet fabric alone, switches choose their paths; where a circuit or a
 //! relay is on the path, it is explicit, and what of it crosses the fabric is drawn by hash.
 
+use super::flows::PacketFlows;
 use super::graph::Graph;
 use super::launched::{Launched, Turns};
 use super::transport::PacketTransport;
@@ -16,8 +17,8 @@ use lightloom_flowsim::LinkId;
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Time};
 use lightloom_packetsim::{
-    AnySimulation, Cable, Config, FlowSpec, HIGHEST_PRIORITY, NicId, PacketError, PacketFlowId,
-    PacketLinkId,
+    Cable, Config, FlowSpec, HIGHEST_PRIORITY, NicId, PacketError, PacketFlowId, PacketLinkId,
+    SceneHops,
 };
 use rustc_hash::FxHashMap;
 
@@ -88,7 +89,7 @@ pub struct PacketNetwork {
     graph: Graph,
     bundles: Vec<Members>,
     /// None until sealed.
-    simulation: Option<Box<dyn AnySimulation>>,
+    simulation: Option<PacketFlows>,
     /// By the link that leaves it.
     nics: FxHashMap<PacketLinkId, NicId>,
     transfers: Slab<Transfer>,
@@ -208,9 +209,10 @@ impl PacketNetwork {
         let topology = self.graph.topology();
         let all = (0..topology.nic_count() as u32).map(NicId);
         self.nics = all.map(|nic| (topology.uplink(nic), nic)).collect();
-        let mut simulation =
-            self.options.transport.simulation(topology.clone(), self.options.config)?;
-        simulation.finish_on_arrival();
+        let between_racks =
+            |members: &Members| matches!(members, Members::Circuits { room: Some(_), .. });
+        let withdraws = self.bundles.iter().any(between_racks);
+        let mut simulation = PacketFlows::new(topology.clone(), &self.options, withdraws)?;
         for bundle in &self.bundles {
             if let Members::Circuits { links, lit, .. } = bundle {
                 for &link in &links[*lit..] {
@@ -262,10 +264,11 @@ impl PacketNetwork {
             Transfer { token, bytes, flows_left, path: path.to_vec(), ..Transfer::default() };
         let simulation = self.simulation.as_mut().expect("sealed");
         for spec in specs {
-            match simulation.add_flow(&spec) {
+            let size = spec.size.0;
+            match simulation.add_flow(spec) {
                 Ok(flow) => {
                     self.owner.push(number);
-                    transfer.flows.push((flow, spec.size.0));
+                    transfer.flows.push((flow, size));
                 }
                 Err(error) => {
                     self.failure.get_or_insert(error);
@@ -381,7 +384,7 @@ impl PacketNetwork {
                 Hop::Relay(links) => route.extend(links),
                 Hop::Fabric(from, to) => {
                     let (from, to) = (from[index % from.len()], to[index % to.len()]);
-                    let entropy = (self.owner.len() + index) as u64;
+                    let entropy = u64::from(from.0) << 32 | u64::from(to.0);
                     route.extend(
                         core.path(from, to, entropy).expect("one fabric joins all servers"),
                     );
@@ -408,7 +411,7 @@ impl PacketNetwork {
         }
         while self.transfers.in_use() > 0 {
             let simulation = self.simulation.as_mut().expect("sealed");
-            let now = simulation.core().now();
+            let now = simulation.now();
             let patience = Time(now.0.saturating_add(PATIENCE));
             let until = limit.map_or(patience, |limit| limit.min(patience));
             if !simulation.advance(until, &mut self.finished, observer)? {
@@ -421,7 +424,7 @@ impl PacketNetwork {
                     now.as_seconds()
                 )));
             }
-            let now = simulation.core().now();
+            let now = simulation.now();
             let mut finished = std::mem::take(&mut self.finished);
             done.extend(finished.drain(..).filter_map(|flow| self.flow_arrived(flow)));
             self.finished = finished;
@@ -444,11 +447,14 @@ impl PacketNetwork {
     }
 
     /// Packets that left a link, once for each.
-    pub fn packet_hops(&self) -> u64 {
-        self.simulation.as_ref().map_or(0, |simulation| {
-            let counters = simulation.core().counters();
-            counters.data_hops + counters.control_hops
-        })
+    ///
+    /// # Errors
+    /// If the observer asks to stop.
+    pub fn packet_hops(&mut self, observer: &mut dyn Observer) -> Result<SceneHops, ExecuteError> {
+        match &mut self.simulation {
+            Some(simulation) => simulation.hops(observer),
+            None => Ok(SceneHops::default()),
+        }
     }
 }
 

@@ -3,6 +3,19 @@
 pub use lightloom_packetsim::Extent;
 use lightloom_packetsim::{Config, PacketError, TransportKind, fitted};
 
+/// How often what happens several times alike is simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Repeats {
+    /// Flows that may meet have a network of their own, which is simulated once for all that
+    /// happen alike (see [`lightloom_packetsim::Scenes`]), and without long steady states.
+    #[default]
+    Once,
+    /// As `Once`, each time it happens, and with steady states: where none is skipped, the same.
+    Each,
+    /// All flows are in one network.
+    InOneNetwork,
+}
+
 /// Transport, sizes, queues, paths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PacketTransport {
@@ -10,6 +23,8 @@ pub struct PacketTransport {
     pub transport: TransportKind,
     /// Sizes, queues, paths, seed.
     pub config: Config,
+    /// What is simulated of what repeats.
+    pub repeats: Repeats,
 }
 
 impl PacketTransport {
@@ -20,6 +35,6 @@ impl PacketTransport {
     /// If there is none of this name; says which there are.
     pub fn new(name: &str, extent: Extent) -> Result<Self, PacketError> {
         let (config, transport) = fitted(name, extent)?;
-        Ok(Self { transport, config })
+        Ok(Self { transport, config, repeats: Repeats::default() })
     }
 }

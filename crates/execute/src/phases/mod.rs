@@ -18,12 +18,12 @@ mod phase;
 
 use crate::error::{ExecuteError, invalid, network as unfit};
 use crate::network::{Links, Network};
-use crate::packets::PacketTransport;
+use crate::packets::{PacketTransport, Repeats};
 use lightloom_flowsim::LinkId;
-use lightloom_kernel::{Interrupted, Observer};
+use lightloom_kernel::{Interrupted, Observer, RunHash};
 use lightloom_model::{Duration, Time};
 use phase::Phase;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 /// Bytes of phases that are kept until they are simulated.
@@ -85,6 +85,10 @@ pub struct PhaseBook {
     known: FxHashMap<u128, Known>,
     /// About how many packet-hops everything that was met is, equal phases included.
     all_hops: u64,
+    /// The phases that were met, by what they are and the links that they are on.
+    placed: FxHashSet<u128>,
+    /// About how many packet-hops they are, each once.
+    placed_hops: u64,
     /// Phases that are to be simulated, by purpose and digest, with their packet-hops.
     pending: BTreeMap<(usize, u128), (Phase, u64)>,
     pending_bytes: usize,
@@ -118,12 +122,15 @@ impl PhaseBook {
         }
         Ok(Self {
             network: network.clone(),
-            options: *options,
+            // Nothing in a phase repeats.
+            options: PacketTransport { repeats: Repeats::InOneNetwork, ..*options },
             sample,
             purposes: Vec::new(),
             chosen: None,
             known: FxHashMap::default(),
             all_hops: 0,
+            placed: FxHashSet::default(),
+            placed_hops: 0,
             pending: BTreeMap::new(),
             pending_bytes: 0,
             counts: Vec::new(),
@@ -177,6 +184,13 @@ impl PhaseBook {
         self.all_hops
     }
 
+    /// About how many packet-hops it is without what is met again over the same links: what of a
+    /// whole step is simulated, but where circuits change by the clock.
+    pub fn placed_hops(&self) -> u64 {
+        let by_clock = self.network.parts.iter().any(|part| part.follows_clock());
+        if by_clock { self.all_hops } else { self.placed_hops }
+    }
+
     /// Bytes that the phases still to be simulated take of the memory, beyond which no more are
     /// kept.
     pub(crate) fn is_full(&self) -> bool {
@@ -190,14 +204,24 @@ impl PhaseBook {
         links: &Links,
         transfers: impl Iterator<Item = (&'a [LinkId], u64, Duration)>,
     ) -> f64 {
-        let phase = Phase::new(&self.network, links, transfers);
+        let mut place = RunHash::new();
+        let noted = transfers.inspect(|(path, bytes, _)| {
+            place.record(Time::ZERO, 0, &[*bytes]);
+            for link in *path {
+                place.record(Time::ZERO, 1, &[u64::from(link.0)]);
+            }
+        });
+        let phase = Phase::new(&self.network, links, noted);
         if phase.is_empty() {
             return 1.0;
         }
+        let is_new = self.placed.insert(place.digest());
         let digest = phase.digest();
         let mean = self.counts[kind].mean();
         if let Some(known) = self.known.get(&digest) {
             self.all_hops = self.all_hops.saturating_add(known.hops);
+            let again = if is_new { known.hops } else { 0 };
+            self.placed_hops = self.placed_hops.saturating_add(again);
             return known.stretch.unwrap_or(mean);
         }
         let count = &mut self.counts[kind];
@@ -205,6 +229,7 @@ impl PhaseBook {
         count.bytes += phase.bytes();
         let hops = phase.packet_hops(&self.network, self.options.config.mtu);
         self.all_hops = self.all_hops.saturating_add(hops);
+        self.placed_hops = self.placed_hops.saturating_add(hops);
         self.known.insert(digest, Known { stretch: None, hops });
         let is_chosen =
             (self.chosen.as_ref()).is_none_or(|chosen| chosen.contains(&self.purposes[kind]));

@@ -264,6 +264,6 @@ impl Phase {
                 ends[number as usize] = time;
             }
         }
-        Ok((ends, links.packet_hops()))
+        Ok((ends, links.packet_hops(observer)?.all))
     }
 }

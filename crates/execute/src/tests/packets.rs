@@ -4,7 +4,7 @@ use super::{NIC, US, carried, compute, line, one_ring, pairs, play, receive, rin
 use crate::network::Network;
 use crate::parts::{Eps, Ocs, RelayChunk};
 use crate::testing::{all_to_all, direct, empty_graph, eps, mixnet, ocs_when, packet, with_blocks};
-use crate::{Options, Outcome, PacketTransport, Plugins, TransferModel, execute_as};
+use crate::{Options, Outcome, PacketTransport, Plugins, Repeats, TransferModel, execute_as};
 use lightloom_decide::Reconfigure;
 use lightloom_kernel::Silent;
 use lightloom_model::{
@@ -16,7 +16,9 @@ const WIRE: u64 = 4160;
 const MTU: u64 = 4096;
 
 fn options(name: &str) -> PacketTransport {
-    PacketTransport::new(name, packet(1).extent()).expect("a transport")
+    let options = PacketTransport::new(name, packet(1).extent()).expect("a transport");
+    // Closed forms are of flows that begin at any time.
+    PacketTransport { repeats: Repeats::InOneNetwork, ..options }
 }
 
 fn play_packets(graph: &TaskGraph, network: &Network, name: &str) -> Outcome {

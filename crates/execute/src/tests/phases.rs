@@ -5,13 +5,16 @@ use crate::network::Network;
 use crate::parts::Eps;
 use crate::testing::{all_to_all, empty_graph, eps, family, packet, with_blocks};
 use crate::{
-    Options, Outcome, PacketTransport, PhaseBook, PhaseCount, Plugins, TransferModel, execute_as,
+    Options, Outcome, PacketTransport, PhaseBook, PhaseCount, Plugins, Repeats, TransferModel,
+    execute_as,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{CollectiveKind, Rate, TaskGraph, WorkerId};
 
 fn options(name: &str) -> PacketTransport {
-    PacketTransport::new(name, packet(1).extent()).expect("a transport")
+    let options = PacketTransport::new(name, packet(1).extent()).expect("a transport");
+    // Closed forms are of flows that begin at any time.
+    PacketTransport { repeats: Repeats::InOneNetwork, ..options }
 }
 
 fn run(model: TransferModel, graph: &TaskGraph, network: &Network) -> Outcome {
@@ -164,7 +167,7 @@ fn where_phases_overlap_the_error_is_what_their_queues_add() {
         let error = found.step.0 as f64 / exact.step.0 as f64 - 1.0;
         println!("{name}: {error:+.4}");
         assert!(found.step.0.abs_diff(exact.step.0) > rounding(100), "{name}: {error}");
-        assert!(error.abs() < 0.5, "{name}: {error}");
+        assert!(error.abs() < 0.8, "{name}: {error}");
         assert_eq!(found.ledger, exact.ledger);
     }
 }

@@ -143,3 +143,53 @@ impl<T: Transport> AnySimulation for Simulation<T> {
         self.core()
     }
 }
+
+/// A [`Simulation`] that can be copied, for callers that simulate alike things once.
+pub trait RepeatableSimulation: AnySimulation {
+    /// Another one in the same state.
+    fn copy(&self) -> Box<dyn RepeatableSimulation>;
+
+    /// From now on the paths of a flow are drawn by the NICs at its ends, not by its number: flows
+    /// that follow one another on a connection take one path.
+    fn hash_by_ends(&mut self);
+
+    /// When the next event is due.
+    fn next_time(&mut self) -> Option<Time>;
+
+    /// Whether all flows are done and no packet is left.
+    fn is_drained(&self) -> bool;
+
+    /// See [`Transport::spare`].
+    fn spare(&self, flow: PacketFlowId) -> u32;
+
+    /// See [`Transport::shorten`].
+    fn shorten(&mut self, flow: PacketFlowId, packets: u32);
+}
+
+impl<T: Transport + Clone + 'static> RepeatableSimulation for Simulation<T> {
+    fn copy(&self) -> Box<dyn RepeatableSimulation> {
+        Box::new(self.clone())
+    }
+
+    fn hash_by_ends(&mut self) {
+        self.core.hash_by_ends();
+    }
+
+    fn next_time(&mut self) -> Option<Time> {
+        self.core.clock.next_time()
+    }
+
+    fn is_drained(&self) -> bool {
+        self.core.is_drained()
+    }
+
+    fn spare(&self, flow: PacketFlowId) -> u32 {
+        self.transport.spare(&self.core, flow)
+    }
+
+    fn shorten(&mut self, flow: PacketFlowId, packets: u32) {
+        let mtu = self.core.config().mtu;
+        self.core.flows.shorten(flow, packets, mtu);
+        self.transport.shorten(flow, packets);
+    }
+}

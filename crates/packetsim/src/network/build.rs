@@ -1,6 +1,6 @@
 //! Networks with any transport.
 
-use super::any::AnySimulation;
+use super::any::{AnySimulation, RepeatableSimulation};
 use super::core::Core;
 use super::engine::Simulation;
 use super::halves::Halves;
@@ -21,6 +21,18 @@ impl TransportKind {
         config: Config,
     ) -> Result<Box<dyn AnySimulation>, PacketError> {
         self.build(topology, config, None)
+    }
+
+    /// As [`Self::simulation`], one that can be copied.
+    ///
+    /// # Errors
+    /// If the configuration makes no sense.
+    pub fn repeatable_simulation(
+        self,
+        topology: Topology,
+        config: Config,
+    ) -> Result<Box<dyn RepeatableSimulation>, PacketError> {
+        self.hand_to(Whole(topology, config))
     }
 
     /// As [`Self::simulation`], by two threads with the same results, for flows without explicit
@@ -54,6 +66,21 @@ struct Parts {
     topology: Topology,
     config: Config,
     halves: Option<Halves>,
+}
+
+/// The same, in one piece.
+struct Whole(Topology, Config);
+
+impl ParametersUser for Whole {
+    type Result = Result<Box<dyn RepeatableSimulation>, PacketError>;
+
+    fn take<P: Parameters>(self, parameters: P) -> Self::Result {
+        let Self(topology, config) = self;
+        parameters.validate()?;
+        let config = Config { telemetry: P::TELEMETRY, ..config };
+        let transport = |core: &Core| parameters.transport(core);
+        Ok(Box::new(Simulation::new(topology, config, transport)?))
+    }
 }
 
 impl ParametersUser for Parts {

@@ -43,6 +43,8 @@ pub struct Core {
     pub(super) half: Option<Half>,
     /// Maximum number of packets in the network at one time.
     max_packets: u64,
+    /// Whether the paths of a flow are drawn by its ends, not by its number.
+    hashes_ends: bool,
 }
 
 /// Default of [`Core::max_packets`]: below 2^26, of which the slots take 2 GB.
@@ -68,7 +70,23 @@ impl Core {
             topology,
             config,
             max_packets: MAX_PACKETS,
+            hashes_ends: false,
         })
+    }
+
+    /// From now on the paths of a flow are drawn by the NICs at its ends.
+    pub(super) fn hash_by_ends(&mut self) {
+        self.hashes_ends = true;
+    }
+
+    /// Where packets go.
+    pub(crate) fn routing(&self) -> &Routing {
+        &self.routing
+    }
+
+    /// Whether all flows are done and no packet is left.
+    pub(super) fn is_drained(&self) -> bool {
+        self.flows.done_count() == self.flows.len() && self.fabric.packets().live() == 0
     }
 
     /// Adds a flow; it starts by a timer.
@@ -102,7 +120,10 @@ impl Core {
     }
 
     fn insert_flow(&mut self, spec: &FlowSpec) -> PacketFlowId {
-        let index = self.flows.len() as u64;
+        let mut index = self.flows.len() as u64;
+        if self.hashes_ends {
+            index = u64::from(spec.source.0) << 32 | u64::from(spec.destination.0);
+        }
         let hash = (mix(self.config.seed ^ mix(index)) >> 32) as u32;
         self.flows.add(spec, self.config.mtu, hash)
     }
@@ -130,7 +151,7 @@ impl Core {
         )))
     }
 
-    fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
+    pub(crate) fn check_flow(&self, spec: &FlowSpec) -> Result<(), PacketError> {
         let highest = self.config.highest_priority;
         if spec.priority > highest {
             return Err(PacketError::invalid(format!(

@@ -206,6 +206,12 @@ impl Routing {
         &self.candidates[first as usize..(first + count) as usize]
     }
 
+    /// All sets of links among which switches choose.
+    pub(crate) fn choices(&self) -> impl Iterator<Item = &[PacketLinkId]> {
+        let several = self.choices.iter().filter(|choice| choice.count > 1);
+        several.map(|&Choice { first, count }| &self.candidates[first as usize..][..count as usize])
+    }
+
     /// The links of one path from NIC to NIC, not through hosts; `None` if there is none.
     pub(crate) fn path(
         &self,

@@ -54,7 +54,6 @@ impl PacketSlab {
     }
 
     /// Number of packets now.
-    #[cfg(test)]
     pub(super) fn live(&self) -> u32 {
         self.live
     }

@@ -24,7 +24,7 @@ from lightloom.units import show_time
 RATE_PER_S = 2_000_000
 #: seconds beyond which a comparison has to be asked for
 LONG_S = 600.0
-#: packet-hops of all runs up to which steps are simulated whole, unless something else is asked for
+#: packet-hops that do not repeat up to which steps are simulated whole, unless asked otherwise
 WHOLE_HOPS = 240_000_000
 
 
@@ -32,7 +32,9 @@ def packets_like(scenario: Scenario) -> Packets:
     """How packets are sent; whole steps are as large as they are."""
     options = packet_options(scenario) or PacketOptions()
     sizes = options.mtu_bytes, options.queue_bytes
-    return Packets(options.transport, *sizes, seed=scenario.seed, full=True)
+    return Packets(
+        options.transport, *sizes, seed=scenario.seed, repeats=options.repeats, full=True
+    )
 
 
 def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
@@ -76,12 +78,20 @@ def whole_steps(scenario: Scenario, phases: Mapping[str, Phases]) -> bool:
     if options is None or options.phases is not None:
         return options is not None and options.phases == "whole"
     counted = any(each.sample == 0 for each in phases.values())
-    return counted or sum(each.all_hops for each in phases.values()) <= WHOLE_HOPS
+    hops = sum(_whole_hops(each, options) for each in phases.values())
+    return counted or hops <= WHOLE_HOPS
 
 
-def predicted_s(phases: Mapping[str, Phases], *, whole: bool = False) -> float:
+def _whole_hops(phases: Phases, options: PacketOptions) -> int:
+    """About how many packet-hops of whole steps are simulated."""
+    return phases.placed_hops if options.repeats == "once" else phases.all_hops
+
+
+def predicted_s(
+    phases: Mapping[str, Phases], options: PacketOptions, *, whole: bool = False
+) -> float:
     """About how long the phases to simulate take, or the whole steps, in seconds."""
-    hops = [each.all_hops if whole else each.pending[1] for each in phases.values()]
+    hops = [_whole_hops(each, options) if whole else each.pending[1] for each in phases.values()]
     cores = max(1, min(os.cpu_count() or 1, len(hops)))
     return max([sum(hops) / cores, *hops]) / RATE_PER_S
 
@@ -94,20 +104,32 @@ def roughly(seconds: float) -> str:
     return show_time(seconds, 2)
 
 
-def prediction(phases: Mapping[str, Phases], *, whole: bool = False) -> str:
+def prediction(phases: Mapping[str, Phases], options: PacketOptions, *, whole: bool = False) -> str:
     """What is going to be simulated, and about how long that takes."""
-    expected = f"about {roughly(predicted_s(phases, whole=whole))}"
+    expected = f"about {roughly(predicted_s(phases, options, whole=whole))}"
     if whole:
         hops = sum(each.all_hops for each in phases.values())
-        return f"packets: whole steps, {hops / 1e6:,.1f} million packet-hops, {expected}"
+        simulated = sum(_whole_hops(each, options) for each in phases.values())
+        repeats = (
+            "" if simulated == hops else f", of which {simulated / 1e6:,.1f} or more do not repeat"
+        )
+        return f"packets: whole steps, {hops / 1e6:,.1f} million packet-hops{repeats}, {expected}"
     pending = sum(each.pending[0] for each in phases.values())
     distinct = sum(c.distinct for each in phases.values() for c in each.counts().values())
     hops = sum(each.pending[1] for each in phases.values())
     sampled = f"{pending:,} of " if pending < distinct else ""
     return (
-        f"packets: {sampled}{distinct:,} distinct phases, {hops / 1e6:,.1f} million packet-hops,"
-        f" {expected}"
+        f"packets: {sampled}{distinct:,} distinct phases, each alone, {hops / 1e6:,.1f} million"
+        f" packet-hops, {expected}"
     )
+
+
+def instead(phases: Mapping[str, Phases], options: PacketOptions, *, whole: bool = False) -> str:
+    """What phases leave out, where nobody asked for them."""
+    if whole or options.phases is not None:
+        return ""
+    longer = roughly(predicted_s(phases, options, whole=True))
+    return f"; --phases whole, about {longer}, has the queues in which phases meet as well"
 
 
 def check_size(scenario: Scenario, phases: Mapping[str, Phases], *, whole: bool = False) -> None:
@@ -119,13 +141,15 @@ def check_size(scenario: Scenario, phases: Mapping[str, Phases], *, whole: bool 
         If it takes over ten minutes.
     """
     options = packet_options(scenario)
-    if options is None or options.full or predicted_s(phases, whole=whole) <= LONG_S:
+    if options is None or options.full:
+        return
+    if predicted_s(phases, options, whole=whole) <= LONG_S:
         return
     less = "--phases 5 to simulate 5 of each purpose and fabric, fewer fabrics or seeds"
     if whole:
         by_clock = options.phases is None
         less = "fewer layers, fabrics or seeds" if by_clock else "--phases all for phases alone"
-    raise InputError(f"{prediction(phases, whole=whole)}: give {less}, or --full to go on")
+    raise InputError(f"{prediction(phases, options, whole=whole)}: give {less}, or --full to go on")
 
 
 def packets_of(
@@ -151,13 +175,15 @@ def packets_of(
         if count.simulated
     }
     is_whole = run.packet_hops > 0
+    hops = sum(count.packet_hops for count in counts.values())
     return {
         "transport": options.transport,
         "mtu_bytes": phases.mtu_bytes,
         "simulated": "whole" if is_whole else "phases",
         "step_time_as_flows_s": step_flow_s,
         "longer_share": step_s / step_flow_s - 1,
-        "packet_hops": run.packet_hops or sum(count.packet_hops for count in counts.values()),
+        "packet_hops": run.packet_hops or hops,
+        "simulated_packet_hops": run.simulated_packet_hops or hops,
         "phases": {} if is_whole else alone,
     }
 
@@ -172,7 +198,9 @@ def packets_note(packets: Mapping[str, Any]) -> str:
             f" take x{phases['stretch']:.3f} ({low:.3f}-{high:.3f}) of their time as flows"
         )
     if packets["simulated"] == "whole":
-        parts.append(f"a whole step of {packets['packet_hops'] / 1e6:,.1f} million packet-hops")
+        hops, simulated = packets["packet_hops"], packets["simulated_packet_hops"]
+        part = "" if simulated == hops else f", {simulated / hops:.1%} of which do not repeat"
+        parts.append(f"a whole step of {hops / 1e6:,.1f} million packet-hops{part}")
     return (
         f"packets of {packets['mtu_bytes']:,} B by {packets['transport']}:"
         f" {', '.join(parts) or 'nothing to send between servers'};"

@@ -45,6 +45,7 @@ from lightloom.study.compare.job import Job
 from lightloom.study.compare.other_strategies import OtherStrategy, other_strategies
 from lightloom.study.compare.packets import (
     check_size,
+    instead,
     packets_like,
     phases_by_fabric,
     prediction,
@@ -64,7 +65,7 @@ from lightloom.study.compare.runner import (
     Tally,
     run_all,
 )
-from lightloom.study.compare.scenario import Scenario
+from lightloom.study.compare.scenario import PacketOptions, Scenario, packet_options
 from lightloom.study.compare.summary import (
     comparison_of,
     joined,
@@ -380,7 +381,9 @@ def _run_case(
         flows = {done.attempt: done.run for done in run_all(_of(survey, attempts), counted)}
         if whole is None:
             whole = whole_steps(case.job.scenario, phases)
-        watcher.remark(prediction(phases, whole=whole))
+        options = packet_options(case.job.scenario) or PacketOptions()
+        text = prediction(phases, options, whole=whole)
+        watcher.remark(text + instead(phases, options, whole=whole))
         check_size(case.job.scenario, phases, whole=whole)
     packets = packets_like(case.job.scenario) if whole else None
     runner = dataclasses.replace(runner, phases=phases, whole=packets)

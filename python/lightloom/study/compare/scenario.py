@@ -417,8 +417,13 @@ class PacketOptions(Strict):
     phases: Annotated[Literal["whole", "all"] | int | None, BeforeValidator(_phases)] = Field(
         None,
         description="Whole steps as packets, or distinct phases alone that stretch flows: all, or N"
-        " per purpose and fabric; by default whole steps up to 240 million packet-hops, else all"
-        " phases.",
+        " per purpose and fabric; by default whole steps up to 240 million packet-hops that do not"
+        " repeat, else all phases.",
+    )
+    repeats: Literal["once", "each", "together"] = Field(
+        "once",
+        description="How often what repeats in a whole step is simulated: once, without long steady"
+        " states; each time, with them; or together, all flows in one network.",
     )
     full: Switch = Field(
         False, description="Continue even if the simulation will take over ten minutes."

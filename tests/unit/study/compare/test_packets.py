@@ -140,6 +140,7 @@ class Book:
     def __init__(self, hops):
         self.pending = (1, hops)
         self.all_hops = 3 * hops
+        self.placed_hops = 2 * hops
 
     def counts(self):
         return {}
@@ -150,7 +151,8 @@ class Book:
     [(10**8, "about 50 s"), (10**9, "about 8 minutes"), (6 * 10**10, "about 8 hours")],
 )
 def test_guesses_are_rough(hops, text):
-    assert module.prediction({"fat-tree": Book(hops)}).endswith(text)
+    sampled = PacketOptions(phases=5)
+    assert module.prediction({"fat-tree": Book(hops)}, sampled).endswith(text)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_guesses_are_rough(hops, text):
 def test_fabrics_share_the_cores(monkeypatch, cores, hops, seconds):
     monkeypatch.setattr(module.os, "cpu_count", lambda: cores)
     pending = {str(place): Book(count * module.RATE_PER_S) for place, count in enumerate(hops)}
-    assert module.predicted_s(pending) == pytest.approx(seconds)
+    assert module.predicted_s(pending, PacketOptions()) == pytest.approx(seconds)
 
 
 def test_ten_minutes_need_not_be_asked_for(scenario):
@@ -178,5 +180,5 @@ def test_ten_minutes_need_not_be_asked_for(scenario):
         module.check_size(packets, longer)
     module.check_size(scenario(network="packet", packets=PacketOptions(full=True)), longer)
     module.check_size(scenario(), longer)
-    with pytest.raises(InputError, match="about 30 minutes: give fewer layers"):
+    with pytest.raises(InputError, match="about 20 minutes: give fewer layers"):
         module.check_size(packets, {"mixnet": Book(600 * module.RATE_PER_S)}, whole=True)
