@@ -22,7 +22,7 @@ from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.parallel import Plan, stated_plan
 from lightloom.parallel.choose import BATCH, divisors
-from lightloom.parallel.memory import RECOMPUTE
+from lightloom.parallel.memory import RECOMPUTE, MemoryOptions
 from lightloom.parallel.plan import MICRO_BATCHES_PER_STAGE, usual_length
 from lightloom.study.compare.fit import (
     FittedPlan,
@@ -39,6 +39,7 @@ from lightloom.study.compare.job import (
 )
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.step_estimate import StepEstimate, StepEstimates
+from lightloom.workload.options import WorkloadOptions
 
 #: tokens of a step where nothing was given or published: at most those of DeepSeek-V3's
 MAX_STEP_TOKENS = 2**26
@@ -120,17 +121,7 @@ class Candidates:
 
     def estimates(self, cluster: Cluster) -> StepEstimates:
         """Steps in closed form on machines as a fabric has them."""
-        scenario = with_published_gate(self.scenario, self._model)
-        compute = {
-            level: compute_model(
-                scenario,
-                self._model,
-                self._options,
-                dataclasses.replace(self._memory, recompute=level),
-            )
-            for level in RECOMPUTE
-        }
-        return StepEstimates(scenario, self._model, self._options, cluster, compute)
+        return step_estimates(self.scenario, self._model, self._options, self._memory, cluster)
 
     @staticmethod
     def estimated(plans: Sequence[FittedPlan], estimates: StepEstimates) -> list[PredictedPlan]:
@@ -237,6 +228,22 @@ class Candidates:
         if given.micro_batches is not None or given.micro_batch_size is not None:
             return [_micro_batch_size(self.scenario, self._model)]
         return [2**power for power in range(MAX_MICRO_BATCH_SIZE.bit_length())]
+
+
+def step_estimates(
+    scenario: Scenario,
+    model: Model,
+    options: WorkloadOptions,
+    memory: MemoryOptions,
+    cluster: Cluster,
+) -> StepEstimates:
+    """Steps of the plans of a scenario in closed form, on machines as a fabric has them."""
+    scenario = with_published_gate(scenario, model)
+    compute = {
+        level: compute_model(scenario, model, options, dataclasses.replace(memory, recompute=level))
+        for level in RECOMPUTE
+    }
+    return StepEstimates(scenario, model, options, cluster, compute)
 
 
 def _may_have_chunks(plan: Plan) -> bool:

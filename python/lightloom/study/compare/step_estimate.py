@@ -55,7 +55,7 @@ Made = TypeVar("Made")
 
 #: tokens of a rank that a demand is drawn for: the loads of more, and of as few as half of them,
 #: are taken to be alike
-DRAWN_TOKENS = (4096, 1024)
+DRAWN_TOKENS = tuple(4**power for power in range(10, 4, -1))
 #: columns of the seconds of a pass; computation of routed experts is apart, and DP is what passes
 #: wait for with ZeRO-2 and 3
 COMPUTE, TP, EP, CP, EXPERTS, DP = range(6)
