@@ -272,6 +272,16 @@ def gathers_copies(plan: Plan, options: WorkloadOptions) -> bool:
     return plan.etp > 1 and options.moe_tp == "dispatched"
 
 
+def gathers_results(plan: Plan, options: WorkloadOptions) -> bool:
+    """Whether TP ranks gather what each got back from the experts, forward and backward.
+
+    With sequence parallelism they go on with their own tokens, and with the baseline each has the
+    results of all.
+    """
+    sends_parts = plan.tp > 1 and plan.strategy != "baseline"
+    return sends_parts and not plan.sequence_parallel and options.moe_tp == "dispatched"
+
+
 @dataclass(frozen=True)
 class ExpertTimes:
     """Indices of the tables of one pass of the experts.

@@ -182,7 +182,11 @@ class NetworkPaces:
         """A collective inside a server in which each GPU moves so many bytes."""
         if not size_bytes:
             return 0.0
-        return self._gather_s + peers * self._peer_s + size_bytes / self._gather_rate
+        return self.gather_start_s(peers) + size_bytes / self._gather_rate
+
+    def gather_start_s(self, peers: int) -> float:
+        """What a collective inside a server takes that moves nothing."""
+        return self._gather_s + peers * self._peer_s
 
     def ring(self, buffer_bytes: float, span: ServerSpan, passes: int) -> float:
         """A ring over a buffer per GPU, passed once (gather, scatter) or twice (all-reduce)."""

@@ -32,6 +32,8 @@ from lightloom.parallel.memory import (
     output_per_gpu,
     parameters_by_stage,
 )
+from lightloom.parallel.overlap import CHUNKED, MAX_CHUNKS
+from lightloom.planner.pipeline import best_equal_chunks
 from lightloom.practice import Recompute
 from lightloom.study.compare.estimate_network import (
     GroupLayout,
@@ -47,7 +49,7 @@ from lightloom.workload.expert_passes import expert_seconds
 from lightloom.workload.expert_tables import taken_share
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.sizes import Sizes, Times, sizes, times
-from lightloom.workload.tokens import demand_shape, fold_group, moe_layers
+from lightloom.workload.tokens import demand_shape, fold_group, gathers_results, moe_layers
 from lightloom.workload.weight_gradients import expert_weight_seconds, weight_times
 
 Floats = npt.NDArray[np.float64]
@@ -61,11 +63,24 @@ DRAWN_TOKENS = tuple(4**power for power in range(10, 4, -1))
 COMPUTE, TP, EP, CP, EXPERTS, DP = range(6)
 
 
-class _Ends(NamedTuple):
-    """Seconds of the all-to-alls to the experts and back."""
+class _End(NamedTuple):
+    """Seconds of an all-to-all of experts with what its TP ranks do next to it.
 
-    away: float
-    back: float
+    ``sent`` is what is waited for, ``gathered`` and ``copied`` what no all-to-all hides: the last
+    of so many ``chunks``, or all of it.
+    """
+
+    sent: float
+    gathered: float = 0.0
+    copied: float = 0.0
+    chunks: int = 1
+
+
+class _Ends(NamedTuple):
+    """To the experts, and back."""
+
+    away: _End
+    back: _End
 
 
 class _Rings(NamedTuple):
@@ -116,9 +131,10 @@ class _Job:
         degrees = (plan.tp, plan.ep, plan.etp, plan.cp, plan.expert_mode, plan.micro_batch_size)
         where = (layout.members, layout.gpus, layout.spans["cp"])
         overlaps = (plan.overlap_all_to_all, plan.overlap_chunks, plan.overlap_shared_experts)
+        strategy = (plan.strategy, plan.strategy_chunks)
         more = (plan.overlap_tp, plan.communication_sms, plan.sequence_parallel, plan.seq_len)
         practice = (plan.context_parallel, plan.schedule, self.compute.recompute)
-        return degrees, where, overlaps, more, practice
+        return degrees, where, overlaps, strategy, more, practice
 
 
 @dataclass(frozen=True)
@@ -267,6 +283,7 @@ class _Layers:
         self.bytes: Sizes = sizes(self.model, self.plan, self.options, 1)
         self.forward, self.backward = estimates.times(job)
         self.taken = taken_share(self.plan, self.compute)
+        self._ends: dict[tuple[bool, int], _Ends] = {}
 
     # Parts of a layer
 
@@ -335,27 +352,89 @@ class _Layers:
         parts = np.zeros(6)
         seconds = expert_seconds(model, plan, self.compute, tokens, backward=backward)
         parts[EXPERTS] = chunks * float(seconds[0])
-        if plan.etp > 1:
-            size = float(self.bytes.expert_tp)
-            if self.options.moe_tp == "dispatched":
-                element = model.expert_hidden * self.options.activation_element_bytes
-                size = copies * element * (plan.etp - 1) / plan.etp
-            parts[TP] = 2 * chunks * self.paces.gather(size / chunks, plan.etp - 1)
+        if self.ends(backward=backward).away.gathered:
+            for end in self.ends(backward=backward, parts=chunks):
+                parts[TP] += chunks * end.gathered
+                parts[COMPUTE] += chunks * end.copied
+        elif plan.etp > 1:
+            parts[TP] = 2 * chunks * self.paces.gather(self._gathered() / chunks, plan.etp - 1)
         return parts
 
-    def ends(self, *, backward: bool) -> _Ends:
-        """The two all-to-alls of a mixture."""
+    def _gathered(self) -> float:
+        """Bytes that an expert-TP rank of the busiest EP rank gets from the others."""
+        plan, model = self.plan, self.model
+        if self.options.moe_tp != "dispatched":
+            return float(self.bytes.expert_tp)
+        element = model.expert_hidden * self.options.activation_element_bytes
+        return self._copies() * element * (plan.etp - 1) / plan.etp
+
+    def _copies(self) -> float:
+        """Token copies of the busiest EP rank."""
+        assert self.loads is not None
+        return self.loads.slowest * self.plan.tokens_per_ep_rank
+
+    def ends(self, *, backward: bool, parts: int = 1) -> _Ends:
+        """The two all-to-alls of a mixture, or of one of so many equal parts of its tokens."""
         if self.plan.ep == 1 or self.loads is None:
-            return _Ends(0.0, 0.0)
+            return _Ends(_End(0.0), _End(0.0))
+        key = backward, parts
+        if key not in self._ends:
+            self._ends[key] = self._made_ends(*key)
+        return self._ends[key]
+
+    def _made_ends(self, backward: bool, parts: int) -> _Ends:
         of = self.bytes
         away, back = (
             (of.combine_gradient, of.dispatch_gradient) if backward else (of.dispatch, of.combine)
         )
         tokens = float(self.plan.tokens_per_ep_rank)
-        return _Ends(
-            self.paces.all_to_all(self.loads, self.layout, tokens * away),
-            self.paces.all_to_all(self.loads, self.layout, tokens * back),
-        )
+        return _Ends(self._end(tokens * away, parts), self._end(tokens * back, parts))
+
+    def _end(self, moved: float, parts: int) -> _End:
+        """An all-to-all of so many bytes, by the strategy of the plan."""
+        assert self.loads is not None
+        plan, loads, layout = self.plan, self.loads, self.layout
+        if plan.strategy == "baseline":
+            moved *= plan.etp
+        if plan.strategy in ("baseline", "O1") or self.options.moe_tp != "dispatched":
+            # chunks of tokens are taken to have no start-ups of their own
+            return _End(self.paces.all_to_all(loads, layout, moved) / parts)
+        strategies = CHUNKED if plan.strategy == "auto" else (plan.strategy,)
+        ends = [self._in_strategy_chunks(name, moved / parts) for name in strategies]
+        if plan.strategy == "auto":
+            gather = self.paces.gather(self._gathered() / parts, plan.etp - 1)
+            ends.append(_End(self.paces.all_to_all(loads, layout, moved / parts), gather))
+        return min(ends, key=lambda end: end.sent + end.gathered + end.copied)
+
+    def _in_strategy_chunks(self, name: str, moved: float) -> _End:
+        """An all-to-all of so many bytes in chunks, beside which those next to them are gathered.
+
+        Each stage is a start-up and a pace, so that the best number of chunks has a closed form.
+        """
+        assert self.loads is not None
+        plan, paces, compute = self.plan, self.paces, self.compute
+        share = moved / (self.plan.tokens_per_ep_rank * float(self.bytes.dispatch))
+        gathered, peers = share * self._gathered(), plan.etp - 1
+        element = self.model.expert_hidden * self.options.activation_element_bytes
+        copy_bytes = np.array([share * self._copies() * element])
+
+        def stages(chunks: float) -> list[float]:
+            sent = paces.all_to_all(self.loads, self.layout, moved / chunks)
+            gather = paces.gather(gathered / chunks, peers)
+            copied = float(compute.copied(copy_bytes / chunks)[0])
+            if name == "O4":
+                return [sent, gather + (plan.ep - 1) * paces.gather_start_s(peers)]
+            return [sent, gather + copied] if name == "O2" else [sent, gather, copied]
+
+        fine, whole = stages(MAX_CHUNKS), stages(1)
+        each = [(a - b) / (1 - 1 / MAX_CHUNKS) for a, b in zip(whole, fine, strict=True)]
+        start = [max(0.0, a - more) for a, more in zip(whole, each, strict=True)]
+        chunks = plan.strategy_chunks or best_equal_chunks(start, each, MAX_CHUNKS)[0]
+        parts = stages(chunks)
+        time_s = sum(parts) + (chunks - 1) * max(parts)
+        copied = 0.0 if name == "O4" else float(compute.copied(copy_bytes / chunks)[0])
+        last = sum(parts[1:]) - copied
+        return _End(time_s - last - copied, last, copied, chunks)
 
     # Whole passes
 
@@ -368,11 +447,18 @@ class _Layers:
         return total + self._mixture(backward)
 
     def _mixture(self, backward: bool) -> Floats:
+        parts = self._between(backward)
+        if gathers_results(self.plan, self.options):
+            parts[TP] += self.gather()
+        return parts
+
+    def _between(self, backward: bool) -> Floats:
+        """From the gate to the results of the experts."""
         plan = self.plan
-        away, back = self.ends(backward=backward)
         shared = self.shared(backward=backward)
         if plan.overlap_all_to_all == "chunks":
-            return self._in_chunks(backward, _Ends(away, back), shared)
+            return self._in_chunks(backward, shared)
+        away, back = (end.sent for end in self.ends(backward=backward))
         total = self.experts(backward=backward) + shared
         if not plan.overlap_shared_experts:
             total[EP] += away + back
@@ -392,11 +478,11 @@ class _Layers:
             return communication_s - slowed, slowed - compute_s
         return 0.0, communication_s * self.taken
 
-    def _in_chunks(self, backward: bool, ends: _Ends, shared: Floats) -> Floats:
+    def _in_chunks(self, backward: bool, shared: Floats) -> Floats:
         """Experts compute a chunk while the next is sent to them and the one before returns."""
         count = self.plan.overlap_chunks
         experts = self.experts(backward=backward, chunks=count)
-        away, back = (end / count for end in ends)
+        away, back = (end.sent for end in self.ends(backward=backward, parts=count))
         each = float(experts.sum()) / count
         total = experts + shared
         meanwhile = [away, *([away + back] * (count - 2)), back] if count > 1 else [0.0]
@@ -416,7 +502,10 @@ class _Layers:
             return first + last + sum(dense)
         middles = [self.experts(backward=b) + self.shared(backward=b) for b in (False, True)]
         total = first + last + middles[0] + middles[1]
-        (away, back), (away_again, back_again) = (self.ends(backward=b) for b in (False, True))
+        total[TP] += 2 * self.gather() * gathers_results(self.plan, self.options)
+        (away, back), (away_again, back_again) = (
+            [end.sent for end in self.ends(backward=b)] for b in (False, True)
+        )
         # while one pass sends, the other computes
         for seconds, segment in (
             (away_again, first),
@@ -469,9 +558,15 @@ class _Step:
         self.kinds, self.counts = kinds, chunks.sum(axis=1)
         self.uneven = estimates.uneven(job)
         self.sharded = self.options.sharded if self.plan.zero1 else "states"
-        self.waits = self._waits()
+        self.waits = self._waits(follows=True)
         self.forward = self._by_stage(passes.forward, 0)
         self.backward = self._by_stage(passes.backward, 1)
+        #: both, where the pipeline fills and empties: nothing is reduced meanwhile
+        self.lone = self.forward + self.backward
+        if self.sharded != "states":
+            lone = self._waits(follows=False)
+            more = (now - then for now, then in zip(lone, self.waits, strict=True))
+            self.lone[:, DP] += self.counts @ sum(more)
 
     def _by_stage(self, layers: Floats, direction: int | None) -> Floats:
         """Seconds of the passes of one micro-batch through each stage, ``(pp, 6)``."""
@@ -519,7 +614,7 @@ class _Step:
         forward, backward = self.forward.sum(axis=1), self.backward.sum(axis=1)
         slowest = float(both.max())
         there_and_back = 2 * (pp - 1) * send
-        if pp == 1:
+        if pp == 1 and plan.overlap_all_to_all != "batch":
             return count * slowest
         if plan.schedule == "zero-bubble":
             weights = (self.counts @ self.passes.weights).sum(axis=1)
@@ -535,9 +630,9 @@ class _Step:
             apart = warm_up / vpp * float((forward + backward - both).mean())
             idle = float(backward.sum() - backward.max()) / vpp
             return count * slowest + apart + idle + there_and_back
-        alone = forward + backward
+        alone = self.lone.sum(axis=1)
         if vpp > 1:
-            others = (float(alone.sum()) - slowest) / vpp
+            others = float(alone.sum() - alone.max()) / vpp
             return count * slowest + others + there_and_back + 2 * (vpp - 1) * pp * send
         # a micro-batch comes back after all stages below, with as many as these in flight; the
         # last ones fill the pipeline without waiting for that
@@ -549,15 +644,16 @@ class _Step:
 
     # States
 
-    def _waits(self) -> tuple[Floats, Floats]:
+    def _waits(self, *, follows: bool) -> tuple[Floats, Floats]:
         """What a forward and a backward pass of each kind of layers wait for with ZeRO-2 and 3.
 
-        The next layer is gathered and the last one reduced while one computes.
+        The next layer is gathered and the last one reduced while one computes; nothing is reduced
+        where no pass ``follows`` another at once.
         """
         nothing = np.zeros(len(self.kinds))
         if self.sharded == "states":
             return nothing, nothing
-        reduced = self._of_layers(self.options.gradient_bytes, 1)
+        reduced = self._of_layers(self.options.gradient_bytes, 1) * follows
         gathered = nothing
         if self.sharded == "parameters":
             gathered = self._of_layers(self.options.parameter_bytes, 1)
