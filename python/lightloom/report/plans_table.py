@@ -18,6 +18,10 @@ from lightloom.study.compare.results import Comparison, FabricResult
 SHOWN = 10
 #: degrees that are a column where they differ from 1
 _OFTEN_ONE = ("cp", "etp", "vpp")
+#: what else a plan may differ in
+_PRACTICE = ("schedule", "strategy", "dispatcher", "sharded")
+#: what ranks share out, in words
+_ZERO = {"states": "ZeRO-1", "gradients": "ZeRO-2", "parameters": "ZeRO-3"}
 #: parts of an estimated step, in words, and which are communication
 _PARTS = {
     "compute_s": "compute",
@@ -97,14 +101,16 @@ def plans_grid(
     per_sequence = [plan["predicted_step_time_s"] / _share(plan) for plan in shown]
     optional = [name for name in _OFTEN_ONE if any(plan[name] > 1 for plan in shown)]
     degrees = ["tp", "pp", "ep", *optional, "dp"]
+    run_as = _run_as(shown)
     rows = []
-    for plan, each_s in zip(shown, per_sequence, strict=True):
+    for plan, each_s, words in zip(shown, per_sequence, run_as, strict=True):
         seconds = each_s * _share(shown[0])
         rows.append(
             [
                 *(f"{plan[name]:,}" for name in degrees),
                 f"{plan['micro_batches']:,} x {plan['micro_batch_size']}",
                 plan["recompute"],
+                *words,
                 plan["peak_memory_bytes"] / 1e9,
                 seconds,
                 f"{each_s / per_sequence[0]:.3f}",
@@ -117,6 +123,7 @@ def plans_grid(
             *((name.upper(), "") for name in degrees),
             ("micro-\nbatches", ""),
             ("recom-\nputed", ""),
+            *([("run as", "")] if run_as and run_as[0] else []),
             ("memory", "GB"),
             ("step", "s"),
             ("vs\nbest", ""),
@@ -126,6 +133,14 @@ def plans_grid(
         best=0,
         caption="DP: replicas of the experts; step: on a fat-tree, of equal tokens",
     )
+
+
+def _run_as(plans: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A cell for each plan with its practice, of what differs between plans; none if nothing."""
+    # earlier versions searched for degrees alone
+    names = [name for name in _PRACTICE if len({plan.get(name) for plan in plans}) > 1]
+    cells = [", ".join(_ZERO.get(plan[name], plan[name]) for name in names) for plan in plans]
+    return [[cell] if names else [] for cell in cells]
 
 
 def _shown(candidates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

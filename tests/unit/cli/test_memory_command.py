@@ -163,7 +163,7 @@ def test_formulas_and_expansion_are_added_where_they_are_asked_for(lightloom):
     assert "How the cluster grows" in text
 
 
-def test_rows_of_an_expansion_are_jobs_of_their_own(lightloom, memory):
+def test_rows_of_an_expansion_are_jobs_of_their_own(memory):
     words = "mixtral-8x7b --gpus 64 --gpu h100 --tp 2 --pp 2 --ep 8"
     rows = memory(f"{words} --expand")["expansion"]["rows"]
     assert {row["way"] for row in rows} == {"none", "horizontal", "vertical"}

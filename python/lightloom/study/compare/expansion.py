@@ -19,7 +19,7 @@ from lightloom.errors import PlanError
 from lightloom.fabric import load_fabric
 from lightloom.parallel import Plan, does_not_fit, memory_per_stage
 from lightloom.parallel.choose import check_plan
-from lightloom.parallel.memory import RECOMPUTE
+from lightloom.parallel.memory import RECOMPUTE, PlanMemory
 from lightloom.planner.expansion import ClusterExpansion, expand
 from lightloom.study.compare.fit import FittedPlan, least_recomputation
 from lightloom.study.compare.job import cluster_of, workload_options
@@ -116,15 +116,19 @@ def expanded_plan(plan: Plan, rule: ClusterExpansion) -> Plan:
     if rule.cp == 1:
         return dataclasses.replace(plan, seq_len=rule.seq)
     cp = 2 ** (rule.cp - 1).bit_length()
-    change = {"seq_len": rule.seq, "cp": cp}
     if rule.way == "horizontal":
         # EP as an axis of its own has CP beside it; folded, each EP group holds more experts
-        more = {} if plan.expert_mode == "axis" else {"dp": plan.dp * cp}
-        return dataclasses.replace(plan, gpus=cp * plan.gpus, **change, **more)
+        dp = plan.dp if plan.expert_mode == "axis" else plan.dp * cp
+        return dataclasses.replace(plan, seq_len=rule.seq, cp=cp, gpus=cp * plan.gpus, dp=dp)
     stage = math.lcm(plan.gpus // plan.pp, plan.tp * cp)
-    replicas = stage // (plan.etp * plan.ep)
-    folded = {"expert_mode": "folded", "gpus": stage * plan.pp, "dp": replicas}
-    return dataclasses.replace(plan, **change, **folded)
+    return dataclasses.replace(
+        plan,
+        seq_len=rule.seq,
+        cp=cp,
+        gpus=stage * plan.pp,
+        expert_mode="folded",
+        dp=stage // (plan.etp * plan.ep),
+    )
 
 
 def _grown(memory: JobMemory, rule: ClusterExpansion) -> GrownCluster:
@@ -135,7 +139,7 @@ def _grown(memory: JobMemory, rule: ClusterExpansion) -> GrownCluster:
     try:
         plan = expanded_plan(memory.fitted.plan, rule)
         check_plan(plan, model, servers)
-        fitted = least_recomputation(model, plan, memory.gpu, base, levels)
+        fitted = least_recomputation(PlanMemory(model, plan), plan, memory.gpu, base, levels)
         if fitted is None:
             raise PlanError("does not fit the memory")
         scenario = memory.scenario.model_copy(update={"gpus": plan.gpus})

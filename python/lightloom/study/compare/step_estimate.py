@@ -21,7 +21,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from lightloom.demand.folding import FoldingSource
 from lightloom.demand.open import kind_of, open_demand
+from lightloom.demand.source import PerTokenSource
 from lightloom.fabric import Cluster
 from lightloom.models import Model
 from lightloom.parallel import Plan
@@ -34,7 +36,7 @@ from lightloom.parallel.memory import (
 )
 from lightloom.parallel.overlap import CHUNKED, MAX_CHUNKS
 from lightloom.planner.pipeline import best_equal_chunks
-from lightloom.practice import Recompute
+from lightloom.practice import Recompute, Sharded
 from lightloom.study.compare.estimate_network import (
     GroupLayout,
     GroupLoads,
@@ -49,7 +51,13 @@ from lightloom.workload.expert_passes import expert_seconds
 from lightloom.workload.expert_tables import taken_share
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.sizes import Sizes, Times, sizes, times
-from lightloom.workload.tokens import demand_shape, fold_group, gathers_results, moe_layers
+from lightloom.workload.tokens import (
+    demand_shape,
+    fold_group,
+    fold_summed,
+    gathers_results,
+    moe_layers,
+)
 from lightloom.workload.weight_gradients import expert_weight_seconds, weight_times
 
 Floats = npt.NDArray[np.float64]
@@ -58,6 +66,8 @@ Made = TypeVar("Made")
 #: tokens of a rank that a demand is drawn for: the loads of more, and of as few as half of them,
 #: are taken to be alike
 DRAWN_TOKENS = tuple(4**power for power in range(10, 4, -1))
+#: EP ranks up to which all layers are drawn; of more, fewer, but so many
+DRAWN_RANKS, MIN_DRAWN_LAYERS = 64, 8
 #: columns of the seconds of a pass; computation of routed experts is apart, and DP is what passes
 #: wait for with ZeRO-2 and 3
 COMPUTE, TP, EP, CP, EXPERTS, DP = range(6)
@@ -118,11 +128,12 @@ class StepEstimate:
 
 @dataclass(frozen=True)
 class _Job:
-    """A plan with where its groups are and what it computes again."""
+    """A plan with where its groups are, what it computes again, and what ranks share out."""
 
     plan: Plan
     layout: GroupLayout
     compute: ComputeModel
+    sharded: Sharded
 
     @property
     def layer_key(self) -> Hashable:
@@ -165,6 +176,8 @@ class StepEstimates:
         The machines.
     compute
         Times of operators for each recomputation.
+    drawn
+        Demands that are known, which estimates of other ways to send them may share.
     """
 
     def __init__(
@@ -174,15 +187,17 @@ class StepEstimates:
         options: WorkloadOptions,
         cluster: Cluster,
         compute: Mapping[Recompute, ComputeModel],
+        drawn: dict[Hashable, Any] | None = None,
     ) -> None:
         self.model, self.options = model, options
         self.paces = NetworkPaces(cluster)
         self._scenario, self._compute = scenario, compute
         self._gpus_per_server = cluster.gpus_per_server
         self._known: dict[Hashable, Any] = {}
+        self._sums = {} if drawn is None else drawn
 
-    def of(self, plan: Plan, recompute: Recompute) -> StepEstimate:
-        """The step of a plan.
+    def of(self, plan: Plan, recompute: Recompute, sharded: Sharded | None = None) -> StepEstimate:
+        """The step of a plan, whose ranks share out what the scenario says unless given.
 
         Raises
         ------
@@ -191,15 +206,16 @@ class StepEstimates:
         DemandError
             If the demand is of a file, and for another plan.
         """
-        job = _Job(plan, self.layout(plan), self._compute[recompute])
-        passes = self._once(("passes", job.layer_key), lambda: self._passes(job))
+        sharded = (sharded or self.options.sharded) if plan.zero1 else "states"
+        job = _Job(plan, self.layout(plan), self._compute[recompute], sharded)
+        passes = self.once(("passes", job.layer_key), lambda: self._passes(job))
         return _Step(self, job, passes).estimate()
 
     def layout(self, plan: Plan) -> GroupLayout:
         """Where the groups of a plan are; see :meth:`of` for errors."""
         sizes = (plan.gpus, plan.tp, plan.pp, plan.dp, plan.ep, plan.etp, plan.cp)
         key = ("layout", sizes, plan.expert_mode, plan.order, plan.copies)
-        return self._once(key, lambda: GroupLayout.of(plan, self._gpus_per_server))
+        return self.once(key, lambda: GroupLayout.of(plan, self._gpus_per_server))
 
     def times(self, job: _Job) -> tuple[Times, Times]:
         """Computation of one micro-batch but for routed experts, forward and backward."""
@@ -210,9 +226,10 @@ class StepEstimates:
             forward = times(self.model, plan, compute, 1.0, backward=False)
             return forward, times(self.model, plan, compute, 1.0, backward=True)
 
-        return self._once(("times", shape, compute.recompute), both)
+        return self.once(("times", shape, compute.recompute), both)
 
-    def _once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What was made for a key, or is now."""
         if key not in self._known:
             self._known[key] = make()
         made: Made = self._known[key]
@@ -227,7 +244,7 @@ class StepEstimates:
         if kind_of(self._scenario.demand.name) == "regime":
             tokens = next((drawn for drawn in DRAWN_TOKENS if 2 * tokens >= drawn), tokens)
         key = ("loads", plan.ep, layout.members, tokens)
-        return self._once(key, lambda: self._drawn(plan, layout.members, tokens))
+        return self.once(key, lambda: self._drawn(plan, layout.members, tokens))
 
     def uneven(self, job: _Job) -> Floats:
         """How much longer the experts of each stage take than those of the mean one, ``(pp,)``."""
@@ -235,7 +252,7 @@ class StepEstimates:
         if loads is None or plan.pp == 1 or plan.copies > 1:
             return np.ones(plan.pp)
         shape = ("layers", plan.pp, plan.vpp, plan.pp_layout)
-        layers = self._once(shape, lambda: moe_layers(self.model, plan))
+        layers = self.once(shape, lambda: moe_layers(self.model, plan))
         means = (loads.by_layer[of_stage].mean() if of_stage else 1.0 for of_stage in layers)
         return np.array(list(means))
 
@@ -250,10 +267,19 @@ class StepEstimates:
             scale=demand.scale,
             capacity_factor=demand.capacity_factor,
         )
-        layers = list(range(model.num_moe_layers))
-        index = {"group": 0, "layers": layers, "micro_batches": 1, "step": 0}
-        folded = fold_group(model, source, index, self.options, (members, True))
-        return GroupLoads.of(folded, tokens, once=self.options.deduplicate)
+        layers = _drawn_layers(model.num_moe_layers, plan.ep)
+        index: dict[str, Any] = {"group": 0, "layers": layers, "micro_batches": 1, "step": 0}
+        if not isinstance(source, FoldingSource) or isinstance(source, PerTokenSource):
+            folded = fold_group(model, source, index, self.options, (members, True))
+            return GroupLoads.of(folded, tokens, once=self.options.deduplicate)
+        key = (plan.ep, tokens)
+        if key not in self._sums:
+            self._sums[key] = source.summed(**index)
+        folded = fold_summed(model, source, self._sums[key], self.options, (members, True))
+        found = GroupLoads.of(folded, tokens, once=self.options.deduplicate)
+        by_layer = np.ones(model.num_moe_layers)
+        by_layer[layers] = found.by_layer
+        return dataclasses.replace(found, by_layer=by_layer)
 
     def _passes(self, job: _Job) -> _Passes:
         plan, compute, model = job.plan, job.compute, self.model
@@ -273,6 +299,12 @@ class StepEstimates:
         return _Passes(forward, backward, together, weights, *layers.tables(), layers.bytes.send)
 
 
+def _drawn_layers(layers: int, ep: int) -> list[int]:
+    """Layers that a demand is drawn for: of large groups, whose ranks are many, not all."""
+    count = min(layers, max(MIN_DRAWN_LAYERS, layers * DRAWN_RANKS**2 // ep**2))
+    return sorted({number * layers // count for number in range(count)})
+
+
 class _Layers:
     """Passes of one micro-batch through layers, as :mod:`lightloom.workload.layers` writes them."""
 
@@ -283,6 +315,7 @@ class _Layers:
         self.bytes: Sizes = sizes(self.model, self.plan, self.options, 1)
         self.forward, self.backward = estimates.times(job)
         self.taken = taken_share(self.plan, self.compute)
+        self._once = estimates.once
         self._ends: dict[tuple[bool, int], _Ends] = {}
 
     # Parts of a layer
@@ -347,10 +380,14 @@ class _Layers:
         """The routed experts of the busiest rank with their TP collectives."""
         assert self.loads is not None
         model, plan = self.model, self.plan
-        copies = self.loads.slowest * plan.tokens_per_ep_rank
+        copies = self._copies()
         tokens = np.array([copies / chunks])
         parts = np.zeros(6)
-        seconds = expert_seconds(model, plan, self.compute, tokens, backward=backward)
+        again = self.compute.recompute if backward else None
+        seconds = self._once(
+            ("experts", plan.ep, plan.etp, copies / chunks, again),
+            lambda: expert_seconds(model, plan, self.compute, tokens, backward=backward),
+        )
         parts[EXPERTS] = chunks * float(seconds[0])
         if self.ends(backward=backward).away.gathered:
             for end in self.ends(backward=backward, parts=chunks):
@@ -411,15 +448,15 @@ class _Layers:
 
         Each stage is a start-up and a pace, so that the best number of chunks has a closed form.
         """
-        assert self.loads is not None
-        plan, paces, compute = self.plan, self.paces, self.compute
+        plan, paces, compute, loads = self.plan, self.paces, self.compute, self.loads
+        assert loads is not None
         share = moved / (self.plan.tokens_per_ep_rank * float(self.bytes.dispatch))
         gathered, peers = share * self._gathered(), plan.etp - 1
         element = self.model.expert_hidden * self.options.activation_element_bytes
         copy_bytes = np.array([share * self._copies() * element])
 
         def stages(chunks: float) -> list[float]:
-            sent = paces.all_to_all(self.loads, self.layout, moved / chunks)
+            sent = paces.all_to_all(loads, self.layout, moved / chunks)
             gather = paces.gather(gathered / chunks, peers)
             copied = float(compute.copied(copy_bytes / chunks)[0])
             if name == "O4":
@@ -557,23 +594,63 @@ class _Step:
         kinds, chunks = layers_by_kind(self.model, self.plan)
         self.kinds, self.counts = kinds, chunks.sum(axis=1)
         self.uneven = estimates.uneven(job)
-        self.sharded = self.options.sharded if self.plan.zero1 else "states"
-        self.waits = self._waits(follows=True)
+        self.sharded = job.sharded
+        plan = job.plan
+        self._once, self._degrees = estimates.once, (plan.tp, plan.ep, plan.etp, plan.cp)
+        spans = self.layout.spans
+        self._places = (spans["dense-gradient"], spans["expert-dp"])
+        self._stages = (plan.pp, plan.vpp, plan.pp_layout)
+        waits = self._waits(follows=True)
+        #: what passes of stages wait for, forward and backward, ``(pp,)`` each
+        self.waits = [self.counts @ each for each in waits]
+        self._wait_for_tables(waits)
+        lone = self.waits
+        if self.sharded != "states":
+            # where the pipeline fills and empties, nothing is reduced before a pass
+            lone = [self.counts @ each for each in self._waits(follows=False)]
+            self.waits[0] = lone[0] + self._steady() * (self.waits[0] - lone[0])
         self.forward = self._by_stage(passes.forward, 0)
         self.backward = self._by_stage(passes.backward, 1)
-        #: both, where the pipeline fills and empties: nothing is reduced meanwhile
         self.lone = self.forward + self.backward
-        if self.sharded != "states":
-            lone = self._waits(follows=False)
-            more = (now - then for now, then in zip(lone, self.waits, strict=True))
-            self.lone[:, DP] += self.counts @ sum(more)
+        self.lone[:, DP] += sum(lone) - sum(self.waits)
+
+    def _wait_for_tables(self, waits: tuple[Floats, Floats]) -> None:
+        """Add what embedding and output projection are waited for with ZeRO-3.
+
+        A pass begins with one of them, and nothing hides it; the other may be gathered, or
+        reduced, while a layer computes that waits for nothing.
+        """
+        if self.sharded != "parameters":
+            return
+        span, of = self.layout.spans["dense-gradient"], (self.model, self.plan)
+        passes = self.passes.forward, self.passes.backward
+        computing = [float(each[-1].sum()) for each in passes]
+        for stage, table in ((0, embedding_per_gpu), (-1, output_per_gpu)):
+            size = table(*of)
+            gathered = self._ring(size * self.options.parameter_bytes, span, 1)
+            reduced = self._ring(size * self.options.gradient_bytes, span, 1)
+            if stage == 0:
+                self.waits[0][0] += gathered
+                self.waits[1][0] += reduced
+                continue
+            hidden = computing[0] if not waits[0][-1] else 0.0
+            self.waits[0][-1] += max(0.0, gathered - hidden)
+            hidden = float(self.counts[-1].sum()) * (computing[1] if not waits[1][-1] else 0.0)
+            self.waits[1][-1] += gathered + max(0.0, reduced - hidden)
+
+    def _steady(self) -> Floats:
+        """Share of the forward passes of each stage that follow a backward pass, ``(pp,)``."""
+        plan = self.plan
+        after = np.arange(plan.pp - 1, -1, -1)
+        warm_up = after if plan.vpp == 1 else 2 * after + (plan.vpp - 1) * plan.pp
+        return np.maximum(0.0, 1 - warm_up / (plan.micro_batches * plan.vpp))
 
     def _by_stage(self, layers: Floats, direction: int | None) -> Floats:
         """Seconds of the passes of one micro-batch through each stage, ``(pp, 6)``."""
         stages: Floats = self.counts @ layers
         stages[:, (EXPERTS, EP)] *= self.uneven[:, np.newaxis]
         for which in (0, 1) if direction is None else (direction,):
-            stages[:, DP] += self.counts @ self.waits[which]
+            stages[:, DP] += self.waits[which]
             stages[0] += self.passes.embedding[which]
             stages[-1] += self.passes.head[which]
         return stages
@@ -619,10 +696,16 @@ class _Step:
         if plan.schedule == "zero-bubble":
             weights = (self.counts @ self.passes.weights).sum(axis=1)
             idle = (pp - 1) * float((both - 2 * weights).mean())
-            return count * slowest + idle + there_and_back
+            # few micro-batches have too few weight gradients to fill the bubble with
+            inputs = both - weights
+            few = float(inputs.sum() + (count - 1) * inputs.max() + weights[0])
+            return max(count * slowest + idle, few) + there_and_back
         if plan.schedule == "dualpipe":
             weights = (self.counts @ self.passes.weights).sum(axis=1)
-            idle = (pp / 2 - 1) * float((both + backward - 3 * weights).mean())
+            waited = forward + backward - 2 * weights
+            if plan.overlap_all_to_all == "batch":
+                waited = both + backward - 3 * weights
+            idle = (pp / 2 - 1) * float(waited.mean())
             apart = pp * float((forward + backward - both).mean())
             return count * slowest + idle + apart + there_and_back
         if plan.overlap_all_to_all == "batch":
@@ -685,9 +768,10 @@ class _Step:
     def _states(self) -> tuple[float, float]:
         """Seconds of the optimizer, and of gradients and parameters that nothing hides."""
         plan = self.plan
+        key = ("parameters", self._degrees, self._stages)
+        parameters = self._once(key, lambda: parameters_by_stage(self.model, plan))
         dense, expert = (
-            by_stage + by_stage[::-1] if plan.copies > 1 else by_stage
-            for by_stage in parameters_by_stage(self.model, plan)
+            by_stage + by_stage[::-1] if plan.copies > 1 else by_stage for by_stage in parameters
         )
         if plan.zero1:
             dense = dense / (plan.copies * plan.dense_dp * plan.cp)
@@ -718,6 +802,10 @@ class _Step:
 
     def _of_layers(self, element: float, passes: int) -> Floats:
         """Rings of a layer of each kind, dense and expert."""
+        key = ("layer rings", element, passes, self._degrees, self._places)
+        return self._once(key, lambda: self._made_of_layers(element, passes))
+
+    def _made_of_layers(self, element: float, passes: int) -> Floats:
         spans = self.layout.spans
         parts = (layer_parameters(self.model, self.plan, kind) for kind in self.kinds)
         return np.array(
@@ -730,6 +818,10 @@ class _Step:
 
     def _rings(self, element: float, passes: int) -> _Rings:
         """Rings of each stage, and the one that begins last or ends first, of a layer."""
+        key = ("rings", element, passes, self._degrees, self._places, self._stages)
+        return self._once(key, lambda: self._made_rings(element, passes))
+
+    def _made_rings(self, element: float, passes: int) -> _Rings:
         dense = self.layout.spans["dense-gradient"]
         layers = self._of_layers(element, passes)
         stages = self.counts @ layers
