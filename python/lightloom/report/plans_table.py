@@ -20,8 +20,11 @@ SHOWN = 10
 _OFTEN_ONE = ("cp", "etp", "vpp")
 #: what else a plan may differ in
 _PRACTICE = ("schedule", "strategy", "dispatcher", "sharded")
-#: what ranks share out, in words
-_ZERO = {"states": "ZeRO-1", "gradients": "ZeRO-2", "parameters": "ZeRO-3"}
+#: what of it has a shorter name
+_NAMES = {
+    **{"states": "ZeRO-1", "gradients": "ZeRO-2", "parameters": "ZeRO-3"},
+    "zero-bubble": "ZB-H1",
+}
 #: parts of an estimated step, in words, and which are communication
 _PARTS = {
     "compute_s": "compute",
@@ -131,7 +134,12 @@ def plans_grid(
         ],
         rows=rows,
         best=0,
-        caption="DP: replicas of the experts; step: on a fat-tree, of equal tokens",
+        caption="DP: replicas of the experts; step: on a fat-tree, of equal tokens"
+        + (
+            "; ZB-H1: zero-bubble"
+            if any("ZB-H1" in cell for cells in run_as for cell in cells)
+            else ""
+        ),
     )
 
 
@@ -139,7 +147,7 @@ def _run_as(plans: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     """A cell for each plan with its practice, of what differs between plans; none if nothing."""
     # earlier versions searched for degrees alone
     names = [name for name in _PRACTICE if len({plan.get(name) for plan in plans}) > 1]
-    cells = [", ".join(_ZERO.get(plan[name], plan[name]) for name in names) for plan in plans]
+    cells = [", ".join(_NAMES.get(plan[name], plan[name]) for name in names) for plan in plans]
     return [[cell] if names else [] for cell in cells]
 
 
