@@ -155,6 +155,12 @@ class MemoryOptions:
         return copies if self.parameter_bytes < 2 else self.parameter_bytes + copies
 
 
+#: gathered chunks of an all-to-all that are on their way to their places, by strategy
+BUFFERED_CHUNKS = {"O2": 1, "O3": 2, "O4": 0}
+#: chunks of one whose number is open
+FEWEST_CHUNKS = 2
+
+
 @dataclass(frozen=True)
 class StageMemory:
     """Peak bytes per GPU of one pipeline stage."""
@@ -380,7 +386,24 @@ class PlanMemory:
         if options.sharded != "states" and self._plan.zero1:
             # of a layer, until they are reduced
             size = size + self._largest * options.gradient_bytes
-        return size
+        return size + self._chunk_buffers(options)
+
+    def _chunk_buffers(self, options: MemoryOptions) -> Floats:
+        """What an all-to-all in chunks needs beside the copies that it leaves, ``(pp,)``.
+
+        A chunk is received while TP ranks gather the part of it that is there. O4 gathers it to its
+        place, O2 to a buffer that is copied from, and O3 to another one meanwhile. Where the
+        number of chunks is open, there are as few as :data:`FEWEST_CHUNKS`.
+        """
+        model, plan = self._model, self._plan
+        received = BUFFERED_CHUNKS.get("O3" if plan.strategy == "auto" else plan.strategy)
+        if received is None:
+            return np.zeros(plan.pp)
+        chunks = plan.overlap_chunks * (plan.strategy_chunks or FEWEST_CHUNKS)
+        copies = plan.tokens_per_ep_rank * model.experts_per_token / chunks
+        size = copies * model.expert_hidden * options.activation_bytes
+        buffers = (2 / plan.etp + received) * size
+        return _largest(self._layers_held, [buffers * model.moe_layers[k] for k in self._kinds])
 
     def _activations(self, options: MemoryOptions) -> Floats:
         """Activations at the peak of each place, ``(pp,)``."""
