@@ -114,7 +114,7 @@ class Flows:
             return np.zeros(len(self), np.uint8)
         return self.priority.astype(np.uint8)
 
-    def with_priority(self, priority: Any) -> Flows:
+    def with_priority(self, priority: npt.ArrayLike) -> Flows:
         """The same, with a priority of each flow, or one of all, from 0 to 7.
 
         Raises

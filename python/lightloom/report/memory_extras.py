@@ -8,11 +8,11 @@ from rich.console import Console
 
 from lightloom.planner.formulas import FormulaJob, FormulaRow
 from lightloom.report.terminal import plain_table, print_sentence, print_table
-from lightloom.study.compare.expansion import Expansion, GrownCluster
+from lightloom.study.compare.expansion import GrownCluster, GrownClusters
 from lightloom.units import show_number
 
 
-def extras_as_json(job: FormulaJob | None, grown: Expansion | None) -> dict[str, object]:
+def extras_as_json(job: FormulaJob | None, grown: GrownClusters | None) -> dict[str, object]:
     """The same as plain values; keys of what is not asked for are left out."""
     content: dict[str, object] = {}
     if job is not None:
@@ -28,7 +28,7 @@ def extras_as_json(job: FormulaJob | None, grown: Expansion | None) -> dict[str,
     return content
 
 
-def print_extras(job: FormulaJob | None, grown: Expansion | None, console: Console) -> None:
+def print_extras(job: FormulaJob | None, grown: GrownClusters | None, console: Console) -> None:
     """Print tables of what is asked for."""
     if job is not None:
         _print_formulas("States per GPU by MoNTA's table 3", job.states(), console)
@@ -58,7 +58,7 @@ def _row(row: GrownCluster) -> dict[str, object]:
     }
 
 
-def _print_expansion(grown: Expansion, console: Console) -> None:
+def _print_expansion(grown: GrownClusters, console: Console) -> None:
     table = plain_table(
         "How the cluster grows",
         ["tokens\n[1,024]", "way", "server\ngroups", "GPUs", "CP", "recompute", "memory\n[GB]",

@@ -244,36 +244,32 @@ def fold_group(
     if isinstance(demand, PerTokenSource):
         exact = {ranks: demand.distinct(**index, members=ranks)
                  for ranks in (members, demand.shape.ranks)}  # fmt: skip
-    return _folded_once(model, demand, sums, shape, exact)
+    return _folded_once(model, demand, sums, exact, members=members, by_rank=by_rank)
 
 
 def fold_summed(
-    model: Model,
-    demand: DemandSource,
-    sums: RankSums,
-    options: WorkloadOptions,
-    shape: tuple[int, bool],
+    model: Model, demand: DemandSource, sums: RankSums, options: WorkloadOptions, members: int
 ) -> FoldedTokens:
-    """One group's counts of :func:`fold_group`, from their sums by rank."""
-    members, by_rank = shape
+    """One group's counts of :func:`fold_group` with those by rank, from their sums by rank."""
     if not options.deduplicate:
-        return fold_sums(sums, members=members, rank_level=by_rank)
-    return _folded_once(model, demand, sums, shape, {})
+        return fold_sums(sums, members=members, rank_level=True)
+    return _folded_once(model, demand, sums, {}, members=members, by_rank=True)
 
 
 def _folded_once(
     model: Model,
     demand: DemandSource,
     sums: RankSums,
-    shape: tuple[int, bool],
-    exact: Mapping[int, npt.NDArray[Any]],
+    exact: Mapping[int, npt.NDArray[np.int64]],
+    *,
+    members: int,
+    by_rank: bool,
 ) -> FoldedTokens:
     """Counts with each token sent once to each server.
 
     ``exact`` are tokens with a copy for each of so many members, where tokens are known; else they
     are expected.
     """
-    members, by_rank = shape
 
     def reaching(count: int) -> npt.NDArray[Any]:
         known = exact.get(count)

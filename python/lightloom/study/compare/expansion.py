@@ -60,7 +60,7 @@ class GrownCluster:
 
 
 @dataclass(frozen=True)
-class Expansion:
+class GrownClusters:
     """The longest sequence of one context-parallel rank, and the cluster for each length."""
 
     longest_sequence: int
@@ -88,7 +88,7 @@ def longest_sequence(memory: JobMemory) -> int:
     return 1024 * low
 
 
-def expansion(memory: JobMemory) -> Expansion:
+def expansion(memory: JobMemory) -> GrownClusters:
     """Return how the cluster of a job grows.
 
     Raises
@@ -100,7 +100,7 @@ def expansion(memory: JobMemory) -> Expansion:
     if not longest:
         raise PlanError("expansion: not even 1,024 tokens fit this plan; add GPUs, or --tp or --pp")
     ep = memory.fitted.plan.ep
-    return Expansion(
+    return GrownClusters(
         longest, [_grown(memory, expand(seq, longest=longest, ep=ep)) for seq in LENGTHS]
     )
 

@@ -18,6 +18,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, get_args
 
+from lightloom.demand.folding import RankSums
 from lightloom.errors import DemandError, PlanError
 from lightloom.fabric import Cluster, Fabric
 from lightloom.hardware import load_gpu
@@ -206,7 +207,7 @@ class Candidates:
 
     def estimates(self, cluster: Cluster) -> PracticeEstimates:
         """Steps in closed form on machines as a fabric has them."""
-        drawn: dict[Hashable, Any] = {}
+        drawn: dict[Hashable, RankSums] = {}
         return PracticeEstimates(
             {
                 name: self._estimates_of(name, cluster, drawn)
@@ -215,7 +216,7 @@ class Candidates:
         )
 
     def _estimates_of(
-        self, dispatcher: Dispatcher | None, cluster: Cluster, drawn: dict[Hashable, Any]
+        self, dispatcher: Dispatcher | None, cluster: Cluster, drawn: dict[Hashable, RankSums]
     ) -> StepEstimates:
         scenario = self.scenario
         if dispatcher is not None:
@@ -355,7 +356,7 @@ def step_estimates(
     options: WorkloadOptions,
     memory: MemoryOptions,
     cluster: Cluster,
-    drawn: dict[Hashable, Any] | None = None,
+    drawn: dict[Hashable, RankSums] | None = None,
 ) -> StepEstimates:
     """Steps of the plans of a scenario in closed form, on machines as a fabric has them."""
     scenario = with_published_gate(scenario, model)
