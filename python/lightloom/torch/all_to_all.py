@@ -231,9 +231,9 @@ def _problem(x: torch.Tensor, splits: Sequence[int], groups: Groups, signature: 
 
 def strategy_problem(layout: str, strategy: object, chunks: object) -> str:
     """What is wrong with a strategy and its chunks; nothing if they will do."""
-    known = ("auto", *STRATEGIES[layout])
-    if strategy not in known:
-        return f"strategy of {layout} tokens: {expected_one_of(str(strategy), known)}"
+    allowed = ("auto", *STRATEGIES[layout])
+    if strategy not in allowed:
+        return f"strategy of {layout} tokens: {expected_one_of(str(strategy), allowed)}"
     whole = isinstance(chunks, int) and not isinstance(chunks, bool)
     if chunks != "auto" and not (whole and chunks >= 1):
         return f"chunks = {chunks!r}: expected a number of 1 or more, or 'auto'"
@@ -351,8 +351,8 @@ class _Combine(torch.autograd.Function):
         ctx.route = route
         with answered(route.moves.groups):
             out = rows.new_empty(sum(route.sent), rows.shape[1])
-            given = rows.to(sum_type) if partial else rows
-            route.moves.combine(given.contiguous(), out, partial=partial)
+            addends = rows.to(sum_type) if partial else rows
+            route.moves.combine(addends.contiguous(), out, partial=partial)
         return out
 
     @staticmethod
