@@ -81,6 +81,11 @@ class Figure:
         source = (folder / "table.md").relative_to(ROOT)
         return f"{document(parts, WIDTH, HEIGHT, f'{self.title}; numbers are in {source}')}\n"
 
+    def beside(self, folder: Path, text: str, *, fast: bool) -> dict[Path, str]:
+        """The files of a folder: the table with this text, and the drawing unless it is fast."""
+        files = {folder / "table.md": text}
+        return files if fast else {**files, folder / "figure.svg": self.svg(folder)}
+
     def _across(self) -> tuple[list[float], list[tuple[float, str]] | None]:
         """Places of the positions on the axis, and what it says there."""
         if any(isinstance(position, str) for position in self.positions):

@@ -32,3 +32,8 @@ def ratio(strategy: AllToAllStrategy, tokens: int, *, fitted: bool = False) -> f
     runs = all_to_alls(fitted=fitted)
     base = runs.time_s(AllToAllStrategy.BASELINE, volume(tokens))
     return runs.time_s(strategy, volume(tokens), CHUNKS) / base
+
+
+def step(strategy: AllToAllStrategy, tokens: int, share: float) -> float:
+    """A step over that of the baseline, of which all-to-alls are a share; the rest stays."""
+    return 1 - share * (1 - ratio(strategy, tokens, fitted=True))

@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import monta
 from one_sample import one_step
-from results import ROOT, command_line, replace_between, write_or_check
+from results import ROOT, command_line, replace_between, settings, write_or_check
 
 from lightloom.cost import PartsCostModel
 from lightloom.fabric import Cluster, Counting, load_fabric
@@ -230,6 +230,26 @@ MEASURES["monta_share_o1"] = lambda: monta_share(AllToAllStrategy.O1)
 MEASURES["monta_step_saved"] = lambda: monta_saved(AllToAllStrategy.O1)
 MEASURES["monta_step_saved_o2"] = lambda: monta_saved(AllToAllStrategy.O2)
 MEASURES["monta_step_saved_o3"] = lambda: monta_saved(AllToAllStrategy.O3)
+
+
+FIGURE_17 = settings(HERE.parent / "monta-fig17")
+
+
+def monta_shorter(strategy: AllToAllStrategy) -> float:
+    """A step over that of the baseline, with the paper's share of all-to-alls."""
+    return monta.step(strategy, 1024 * FIGURE_17["length_k"], FIGURE_17["share"])
+
+
+MEASURES["monta_step_o1"] = lambda: monta_shorter(AllToAllStrategy.O1)
+MEASURES["monta_step_o2"] = lambda: monta_shorter(AllToAllStrategy.O2)
+MEASURES["monta_step_o3"] = lambda: monta_shorter(AllToAllStrategy.O3)
+
+
+@measure
+def monta_ratio_wanted() -> float:
+    """What of the all-to-alls has to be left for the share that the paper measured afterwards."""
+    share, after = FIGURE_17["share"], FIGURE_17["share_after"]
+    return (1 - share) * after / (1 - after) / share
 
 
 @measure

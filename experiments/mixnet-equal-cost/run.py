@@ -170,8 +170,7 @@ def render(*, fast: bool) -> dict[Path, str]:
         f"## Tokens per second over packet networks of equal cost (mFabric, Figure 18), "
         f"{VALUES['rail']['model']}\n\n{rails(fast=fast)}"
     )
-    files = {HERE / "table.md": text}
-    return files if fast else {**files, HERE / "figure.svg": figure.svg(HERE)}
+    return figure.beside(HERE, text, fast=fast)
 
 
 if __name__ == "__main__":

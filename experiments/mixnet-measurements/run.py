@@ -112,8 +112,7 @@ def render(*, fast: bool) -> dict[Path, str]:
         f"## Share of all-to-alls (Figures 3 and 17)\n\n{shown}\n"
         f"## Bytes by parallelism (Figure 2)\n\n{traffic(fast=fast)}"
     )
-    files = {HERE / "table.md": text}
-    return files if fast else {**files, HERE / "figure.svg": figure.svg(HERE)}
+    return figure.beside(HERE, text, fast=fast)
 
 
 if __name__ == "__main__":

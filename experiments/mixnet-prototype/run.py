@@ -124,8 +124,7 @@ def render(*, fast: bool) -> dict[Path, str]:
         f"## From a command to the first bytes (Figure 22), four pairs\n\n{timeline()}\n"
         f"## What computation hides (Figure 20)\n\n{markdown(header, rows)}"
     )
-    files = {HERE / "table.md": text}
-    return files if fast else {**files, HERE / "figure.svg": figure.svg(HERE)}
+    return figure.beside(HERE, text, fast=fast)
 
 
 if __name__ == "__main__":

@@ -50,9 +50,6 @@ def render(*, fast: bool) -> dict[Path, str]:
         "# Rates of all-to-alls and gathers over those of their links\n\n"
         f"Made by run.py; see [README.md](README.md).\n\n{markdown(header, rows)}"
     )
-    files = {HERE / "table.md": text}
-    if fast:
-        return files
     figure = Figure(
         "A start-up and a rate explain each published efficiency",
         "volume [MB]",
@@ -61,7 +58,7 @@ def render(*, fast: bool) -> dict[Path, str]:
         lines,
         log_x=True,
     )
-    return {**files, HERE / "figure.svg": figure.svg(HERE)}
+    return figure.beside(HERE, text, fast=fast)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,6 @@ def render(*, fast: bool) -> dict[Path, str]:
         " what is taken by the\npaper's own model. O4 is not the paper's and is not chosen from."
         f" Made by run.py; see [README.md](README.md).\n\n{markdown(header, rows)}"
     )
-    files = {HERE / "table.md": text}
-    if fast:
-        return files
     lines = [Line(name, values, color) for color, (name, values) in enumerate(found.items())]
     for name, points in VALUES["published"].items():
         values = [points.get(str(k)) for k in lengths]
@@ -60,7 +57,7 @@ def render(*, fast: bool) -> dict[Path, str]:
         lines,
         log_x=True,
     )
-    return {**files, HERE / "figure.svg": figure.svg(HERE)}
+    return figure.beside(HERE, text, fast=fast)
 
 
 if __name__ == "__main__":

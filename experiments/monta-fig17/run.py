@@ -15,24 +15,18 @@ from lightloom.planner.strategy import AllToAllStrategy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from drawing import Figure, Line
-from monta import ratio
+from monta import step
 from results import markdown, run, settings
 
 HERE = Path(__file__).parent
 VALUES = settings(HERE)
 
 
-def step(strategy: str) -> float:
-    """A step over that of the baseline."""
-    tokens = 1024 * VALUES["length_k"]
-    left = ratio(AllToAllStrategy(strategy), tokens, fitted=True)
-    return 1 - VALUES["share"] * (1 - left)
-
-
 def render(*, fast: bool) -> dict[Path, str]:
     """The table and the figure."""
     names, share = VALUES["strategies"][: 1 if fast else None], VALUES["share"]
-    steps = [step(name) for name in names]
+    tokens = 1024 * VALUES["length_k"]
+    steps = [step(AllToAllStrategy(name), tokens, share) for name in names]
     rows = []
     for name, time in zip(names, steps, strict=True):
         after = 100 * (1 - (1 - share) / time)
@@ -47,9 +41,6 @@ def render(*, fast: bool) -> dict[Path, str]:
         " see [README.md](README.md).\n\n"
         f"{markdown(['strategy', 'step', 'paper', 'all-to-alls of it [%]'], rows)}"
     )
-    files = {HERE / "table.md": text}
-    if fast:
-        return files
     figure = Figure(
         "At 8K tokens O1 and O2 shorten a step by an eighth, O3 by less",
         "strategy",
@@ -60,7 +51,7 @@ def render(*, fast: bool) -> dict[Path, str]:
             Line("paper", [VALUES["published"].get(name) for name in names], 0, is_dashed=True),
         ],
     )
-    return {**files, HERE / "figure.svg": figure.svg(HERE)}
+    return figure.beside(HERE, text, fast=fast)
 
 
 if __name__ == "__main__":

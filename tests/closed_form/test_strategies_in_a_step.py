@@ -164,7 +164,10 @@ def test_the_baseline_sends_what_the_planner_says(job):
     found = job.step_s(strategy="baseline", sequence_parallel=False) - job.step_s(
         sequence_parallel=False
     )
-    assert found == pytest.approx(4 * more, rel=CLOSE)
+    # whose TP ranks have the results of the experts, which the others gather
+    gathered = job.seq * job.hidden * 2 * (job.tp - 1) / job.tp
+    less = 2 * planned.cluster.gather.time_s(gathered)
+    assert found == pytest.approx(4 * more - less, abs=CLOSE * (4 * more + less))
 
 
 @given(jobs(), st.sampled_from(CHUNKED))
@@ -186,7 +189,9 @@ def test_every_strategy_but_the_baseline_sends_a_part_of_its_bytes(job, chunks):
     assert redundant["ep"].network_bytes == job.tp * usual["ep"].network_bytes
     assert redundant["ep"].local_bytes == job.tp * usual["ep"].local_bytes
     # nothing is gathered before the experts, but what they give is added up on all TP ranks
-    assert redundant["tp"] == without["tp"]
+    # once, while others scatter it, and gather what comes back, forward and backward
+    gathered = 2 * job.seq * job.hidden * 2 * (job.tp - 1) * job.ep
+    assert without["tp"].total_bytes - redundant["tp"].total_bytes == gathered
     for name in CHUNKED:
         assert job.workload(LayerStrategy(name, chunks), strategy=name).traffic == usual
 

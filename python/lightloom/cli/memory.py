@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -23,6 +24,7 @@ EXAMPLES = (
 )
 NOTES = (
     "Without --gpus it is one replica, of the degrees that are given or published. "
+    "The steps of --expand are on a fat-tree of 400 Gb/s, unless --rate says otherwise. "
     "Left out: workspace of kernels and communication libraries, fragmentation, the framework."
 )
 #: what the memory depends on, of the options of a plan
@@ -54,6 +56,7 @@ def command() -> Command:
                     option(Scenario, "cluster.gpu", common=True),
                     option(Scenario, "recompute", common=True),
                     option(Scenario, "cluster.gpus_per_server"),
+                    replace(option(Scenario, "cluster.rate_gbps"), optional=True),
                 ),
             ),
             Panel(
@@ -100,8 +103,9 @@ def scenario_of(call: CommandCall) -> Scenario:
     """
     from lightloom.workload.programs.known import load_layers
 
-    # which nothing here depends on
-    put(call.tables, "cluster.rate_gbps", 400.0)
+    if not call.has("cluster.rate_gbps"):
+        # which nothing here depends on but the steps of an expansion
+        put(call.tables, "cluster.rate_gbps", 400.0)
     name = call.tables.get("model")
     if name is None:
         raise InputError("MODEL is missing; add it, such as lightloom memory mixtral-8x22b")
@@ -119,14 +123,15 @@ def scenario_of(call: CommandCall) -> Scenario:
 def _run(call: CommandCall) -> None:
     from lightloom.report.memory_extras import extras_as_json, print_extras
     from lightloom.report.memory_table import memory_as_json, print_memory
-    from lightloom.study.compare.memory import expansions, formula_job, job_memory
+    from lightloom.study.compare.expansion import expansion
+    from lightloom.study.compare.memory import formula_job, job_memory
 
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables)
     shown = call.take(MemoryExtras, "shown")
     memory = job_memory(scenario_of(call))
     job = formula_job(memory) if shown.formulas else None
-    grown = expansions(memory) if shown.expand else None
+    grown = expansion(memory) if shown.expand else None
 
     def show(console: Console) -> None:
         print_memory(memory, console)

@@ -21,7 +21,10 @@ from pydantic_core import CoreSchema, core_schema
 from lightloom.units import show_bytes, show_time
 
 #: how a value is written, by the suffix that names its unit
-_WRITTEN = {"_gbps": "Gb/s", "_s": "TIME", "_bytes": "SIZE", "_m": "METERS", "_usd": "USD"}
+_WRITTEN = {
+    **{"_gbps": "Gb/s", "_s": "TIME", "_bytes": "SIZE", "_m": "METERS", "_usd": "USD"},
+    "seq_len": "TOKENS",
+}
 #: how a default is shown, by the same suffix
 _SHOWN: dict[str, Callable[[float], str]] = {
     "_gbps": lambda value: f"{value:g} Gb/s",
@@ -32,7 +35,7 @@ _SHOWN: dict[str, Callable[[float], str]] = {
 #: the most characters of choices that are listed in place of a value
 _MAX_METAVAR = 20
 #: a whole number with its thousands apart, such as 1,024
-_THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
+THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+")
 
 
 @dataclass(frozen=True)
@@ -156,11 +159,11 @@ def split_list(text: str) -> list[str]:
     values: list[str] = []
     for part in (part.strip() for part in text.split(",")):
         joined = f"{values[-1]},{part}" if values else ""
-        if part.startswith("0") and _THOUSANDS.fullmatch(joined):
+        if part.startswith("0") and THOUSANDS.fullmatch(joined):
             values[-1] = joined
         elif part:
             values.append(part)
-    is_one = len(values) == 2 and _THOUSANDS.fullmatch(text.strip())
+    is_one = len(values) == 2 and THOUSANDS.fullmatch(text.strip())
     if is_one and int(text.replace(",", "")).bit_count() == 1:
         return [text.strip()]
     return values

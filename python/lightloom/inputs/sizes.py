@@ -7,10 +7,13 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from lightloom.errors import InputError
+from lightloom.inputs.fields import THOUSANDS
 from lightloom.units import parse_quantity
 
 #: what stands for a queue without limit
 UNLIMITED = 2**32 - 1
+#: digits of the longest length
+_MAX_DIGITS = 10
 
 
 def whole_bytes(value: Any) -> int:
@@ -40,9 +43,12 @@ def _token_count(value: object) -> object:
         return value
     text = value.strip()
     scale = {"K": 2**10, "M": 2**20}.get(text[-1:].upper())
-    digits = text[:-1] if scale else text
-    if not digits.isdecimal():
-        raise ValueError("expected a number of tokens, such as 8192 or 8K")
+    digits = (text[:-1] if scale else text).strip()
+    if THOUSANDS.fullmatch(digits):
+        digits = digits.replace(",", "")
+    # more digits than any length has are not worth converting
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > _MAX_DIGITS:
+        raise ValueError("expected a number of tokens, such as 8192, 128K or 1M")
     return int(digits) * (scale or 1)
 
 

@@ -43,6 +43,7 @@ def _columns(flows: Flows, done: Finished) -> Columns:
         **({} if flows.routes is None else {"route": _of(flows.routes, flow)}),
         **({} if flows.after is None else {"after": _of(flows.after, flow)}),
         **({} if flows.delay_s is None else {"delay_us": _microseconds(flows.delay_s[flow])}),
+        **({} if flows.priority is None else {"priority": flows.priority[flow]}),
         **({"began_us": _microseconds(done.began_s)} if waits else {}),
         "fct_us": _microseconds(done.fct_s),
         "slowdown": np.round(done.slowdown, 6),

@@ -2,7 +2,8 @@
 
 They come as arrays or from a table in text with the columns ``src``, ``dst``, ``bytes`` and, if
 need be, ``start_us`` (otherwise 0), ``route`` (otherwise shortest paths), ``after`` (flows that it
-waits for) and ``delay_us`` (for how much longer). The columns that results add are ignored, so that
+waits for), ``delay_us`` (for how much longer) and ``priority`` (0 to 7: ports send packets of
+higher ones first). The columns that results add are ignored, so that
 a result can be simulated again.
 """
 
@@ -29,11 +30,13 @@ if TYPE_CHECKING:
 
 #: largest file, maximum number of flows, latest start
 MAX_FILE_BYTES, MAX_FLOWS, MAX_START_S = 256 * 10**6, 2**22, 1000.0
+#: highest priority of a flow
+HIGHEST_PRIORITY = 7
 #: columns of a file, and what results add to them
 COLUMNS = Columns(
     "flows",
     needed=("src", "dst", "bytes"),
-    optional=("start_us", "route", "after", "delay_us"),
+    optional=("start_us", "route", "after", "delay_us", "priority"),
     ignored=("flow", "flow_id", "began_us", "fct_us", "slowdown"),
 )
 
@@ -64,6 +67,8 @@ class Flows:
         For how much longer each waits then; ``None`` if for no longer.
     programs
         Operations that decide when flows begin, in the place of ``start_s`` and ``after``.
+    priority
+        From 0 to 7, of which ports send higher ones first; ``None`` where all are 0.
 
     Examples
     --------
@@ -82,6 +87,7 @@ class Flows:
     after: tuple[str, ...] | None = None
     delay_s: npt.NDArray[np.float64] | None = None
     programs: Programs | None = None
+    priority: Whole | None = None
 
     def __post_init__(self) -> None:
         """Refuse columns that are not as :func:`make_flows` makes them."""
@@ -101,6 +107,32 @@ class Flows:
     def start_ps(self) -> npt.NDArray[np.uint64]:
         """Starts in whole picoseconds."""
         return np.rint(self.start_s * PS_PER_S).astype(np.uint64)
+
+    @property
+    def priorities(self) -> npt.NDArray[np.uint8]:
+        """The priority of each flow."""
+        if self.priority is None:
+            return np.zeros(len(self), np.uint8)
+        return self.priority.astype(np.uint8)
+
+    def with_priority(self, priority: npt.ArrayLike) -> Flows:
+        """The same, with a priority of each flow, or one of all, from 0 to 7.
+
+        Raises
+        ------
+        InputError
+            If there is not one whole number for each flow.
+
+        Examples
+        --------
+        >>> import lightloom
+        >>> lightloom.make_flows([0, 1], [1, 2], 1_000_000).with_priority([0, 7]).priority.tolist()
+        [0, 7]
+        """
+        given = _as_whole(priority, "priority")
+        if given.shape not in ((), (len(self),)):
+            raise InputError(f"{self.name}: priority: expected a number for each of {len(self):,}")
+        return replace(self, priority=np.broadcast_to(given, (len(self),)))
 
     def waiting(self, after: Sequence[str], delay_s: Any = 0.0) -> Flows:
         """The same, where flows wait for others.
@@ -229,6 +261,10 @@ def check_flows(flows: Flows, hosts: int) -> None:
     _refuse(flows, (sizes < lowest) | (sizes > MAX_SIZE), lambda flow: (
         f"{sizes[flow]:,} bytes: expected {lowest} to {MAX_SIZE:,}"
     ))  # fmt: skip
+    if (priority := flows.priority) is not None:
+        _refuse(flows, (priority < 0) | (priority > HIGHEST_PRIORITY), lambda flow: (
+            f"priority {priority[flow]}: expected 0 to {HIGHEST_PRIORITY}"
+        ))  # fmt: skip
     starts = flows.start_s
     _refuse(flows, ~((starts >= 0) & (starts <= MAX_START_S)), lambda flow: (
         f"starts at {starts[flow] * 1e6:g} us: expected 0 to {MAX_START_S * 1e6:g} us"
@@ -290,4 +326,5 @@ def parse_flows(content: bytes, name: str) -> Flows:
         routes=tuple(table.texts("route")) if "route" in table.places else None,
         after=tuple(table.texts("after")) if "after" in table.places else None,
         delay_s=table.numbers("delay_us", 0.0) / 1e6 if "delay_us" in table.places else None,
+        priority=table.whole("priority") if "priority" in table.places else None,
     )

@@ -177,6 +177,7 @@ def _of_graph(
         "destination": flows.destination.astype(np.uint32),
         "size_bytes": flows.size_bytes.astype(np.uint64),
         "start_ps": flows.start_ps,
+        "priority": flows.priorities,
         "route_starts": starts,
         "route_links": links,
     }

@@ -289,7 +289,7 @@ class TrafficTable(Strict):
 
     flows: File | None = Field(
         None,
-        description="CSV of src, dst, bytes, start_us, route, after, delay_us; '-' is stdin.",
+        description="CSV of src,dst,bytes,start_us,route,after,delay_us,priority; '-' is stdin.",
     )
     programs: File | None = Field(
         None,

@@ -10,7 +10,7 @@ held against those of ``tests/crosscheck/test_memory_measured.py`` (:data:`ERROR
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -155,6 +155,12 @@ class MemoryOptions:
         return copies if self.parameter_bytes < 2 else self.parameter_bytes + copies
 
 
+#: gathered chunks of an all-to-all that are on their way to their places, by strategy
+BUFFERED_CHUNKS = {"O2": 1, "O3": 2, "O4": 0}
+#: chunks of one whose number is open
+FEWEST_CHUNKS = 2
+
+
 @dataclass(frozen=True)
 class StageMemory:
     """Peak bytes per GPU of one pipeline stage."""
@@ -297,8 +303,12 @@ def layer_activations(
     model: Model, plan: Plan, layer: int, options: MemoryOptions
 ) -> tuple[float, float]:
     """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
+    return _kept(kept_tensors(model, plan, layer, keeps_outputs=options.keeps_outputs), options)
+
+
+def _kept(tensors: Iterable[tuple[str, float]], options: MemoryOptions) -> tuple[float, float]:
     kept = full = 0.0
-    for name, elements in kept_tensors(model, plan, layer, keeps_outputs=options.keeps_outputs):
+    for name, elements in tensors:
         tensor = TENSORS[name]
         size = elements * options.bytes_as(tensor.kept_as)
         full += size
@@ -320,47 +330,102 @@ def memory_by_stage(
     PlanError
         If gradients are shared out by ranks that compute them in different orders.
     """
-    options = options or MemoryOptions()
-    if plan.zero1 and options.sharded != "states" and plan.copies > 1:
-        raise PlanError(
-            f"sharded {options.sharded} with schedule {plan.schedule}: the two places that hold a"
-            " layer reduce its gradients in different orders; use 1f1b, or share states alone"
+    return PlanMemory(model, plan).by_stage(options or MemoryOptions())
+
+
+class PlanMemory:
+    """What the memory of a plan follows from, whatever its options; see :func:`memory_by_stage`."""
+
+    def __init__(self, model: Model, plan: Plan) -> None:
+        self._model, self._plan = model, plan
+        self._kinds, self._chunks = layers_by_kind(model, plan)
+        self._tensors: dict[bool, list[list[tuple[str, float]]]] = {}
+        parts = [layer_parameters(model, plan, layer) for layer in self._kinds]
+        of_stages = self._chunks.sum(axis=1)
+        self._layers_held = held = _held(plan, of_stages)
+        self._largest = _largest(held, [part.dense + part.expert for part in parts])
+        self._largest_dense = _largest(held, [part.dense for part in parts])
+        all_ = [_held(plan, each) for each in _with_tables(model, plan, of_stages, parts)]
+        self._shards = _Shards(plan, all_)
+        inside = (np.array([vars(part)[name] for part in parts]) for name in ("dense", "expert"))
+        self._layers = _Shards(plan, [held @ of_kinds for of_kinds in inside])
+
+    def by_stage(self, options: MemoryOptions) -> MemoryByStage:
+        """Peak memory per GPU of all stages; see :func:`memory_by_stage` for errors."""
+        model, plan = self._model, self._plan
+        if plan.zero1 and options.sharded != "states" and plan.copies > 1:
+            raise PlanError(
+                f"sharded {options.sharded} with schedule {plan.schedule}: the two places that hold"
+                " a layer reduce its gradients in different orders; use 1f1b, or share states alone"
+            )
+        shares_parameters = options.sharded == "parameters"
+        inside, all_ = (of.count(shares_parameters) for of in (self._layers, self._shards))
+        parameters = inside * options.layer_parameter_bytes
+        parameters += (all_ - inside) * max(options.parameter_bytes, options.activation_bytes)
+        logits = np.zeros(plan.pp)
+        # sharded over the vocabulary
+        tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+        logits[-1] = options.logit_bytes * tokens * model.vocab_size / plan.tp
+        gradients = self._shards.count(options.sharded != "states")
+        return MemoryByStage(
+            parameters_bytes=parameters,
+            gradients_bytes=gradients * options.gradient_bytes,
+            optimizer_bytes=self._shards.count(True) * options.optimizer_bytes,
+            activations_bytes=self._activations(options),
+            logits_bytes=_held(plan, logits),
+            workspace_bytes=self._workspace(options),
         )
-    kinds, chunks = layers_by_kind(model, plan)
-    parts = [layer_parameters(model, plan, layer) for layer in kinds]
-    sizes = [layer_activations(model, plan, layer, options) for layer in kinds]
-    of_stages = chunks.sum(axis=1)
-    held = _held(plan, of_stages)
-    largest = _largest(held, [part.dense + part.expert for part in parts])
-    # a layer's BF16 weight gradients exist in addition to the accumulated ones
-    workspace = _largest(held, [part.dense for part in parts]) * options.activation_bytes
-    shards = _Shards(
-        plan, [_held(plan, each) for each in _with_tables(model, plan, of_stages, parts)]
-    )
-    inside_layers = (np.array([vars(part)[name] for part in parts]) for name in ("dense", "expert"))
-    layers = _Shards(plan, [held @ of_kinds for of_kinds in inside_layers])
-    shares_parameters = options.sharded == "parameters"
-    inside, all_ = (of.count(shares_parameters) for of in (layers, shards))
-    parameters = inside * options.layer_parameter_bytes
-    parameters += (all_ - inside) * max(options.parameter_bytes, options.activation_bytes)
-    if shares_parameters and plan.zero1:
-        # the next layer is gathered during the passes of one
-        workspace += 2 * largest * options.layer_parameter_bytes
-    if options.sharded != "states" and plan.zero1:
-        # of a layer, until they are reduced
-        workspace += largest * options.gradient_bytes
-    logits = np.zeros(plan.pp)
-    # sharded over the vocabulary
-    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
-    logits[-1] = options.logit_bytes * tokens * model.vocab_size / plan.tp
-    return MemoryByStage(
-        parameters_bytes=parameters,
-        gradients_bytes=shards.count(options.sharded != "states") * options.gradient_bytes,
-        optimizer_bytes=shards.count(True) * options.optimizer_bytes,
-        activations_bytes=_activations(plan, chunks, held, sizes),
-        logits_bytes=_held(plan, logits),
-        workspace_bytes=workspace,
-    )
+
+    def _workspace(self, options: MemoryOptions) -> Floats:
+        """What is there besides, of one layer at a time."""
+        # a layer's BF16 weight gradients exist in addition to the accumulated ones
+        size = self._largest_dense * options.activation_bytes
+        if options.sharded == "parameters" and self._plan.zero1:
+            # the next layer is gathered during the passes of one
+            size = size + 2 * self._largest * options.layer_parameter_bytes
+        if options.sharded != "states" and self._plan.zero1:
+            # of a layer, until they are reduced
+            size = size + self._largest * options.gradient_bytes
+        return size + self._chunk_buffers(options)
+
+    def _chunk_buffers(self, options: MemoryOptions) -> Floats:
+        """What an all-to-all in chunks needs beside the copies that it leaves, ``(pp,)``.
+
+        A chunk is received while TP ranks gather the part of it that is there. O4 gathers it to its
+        place, O2 to a buffer that is copied from, and O3 to another one meanwhile. Where the
+        number of chunks is open, there are as few as :data:`FEWEST_CHUNKS`.
+        """
+        model, plan = self._model, self._plan
+        received = BUFFERED_CHUNKS.get("O3" if plan.strategy == "auto" else plan.strategy)
+        if received is None:
+            return np.zeros(plan.pp)
+        chunks = plan.overlap_chunks * (plan.strategy_chunks or FEWEST_CHUNKS)
+        copies = plan.tokens_per_ep_rank * model.experts_per_token / chunks
+        size = copies * model.expert_hidden * options.activation_bytes
+        buffers = (2 / plan.etp + received) * size
+        return _largest(self._layers_held, [buffers * model.moe_layers[k] for k in self._kinds])
+
+    def _activations(self, options: MemoryOptions) -> Floats:
+        """Activations at the peak of each place, ``(pp,)``."""
+        plan, keeps = self._plan, options.keeps_outputs
+        if keeps not in self._tensors:
+            self._tensors[keeps] = [
+                list(kept_tensors(self._model, plan, layer, keeps_outputs=keeps))
+                for layer in self._kinds
+            ]
+        sizes = [_kept(tensors, options) for tensors in self._tensors[keeps]]
+        by_chunk = self._chunks @ np.array([kept for kept, _ in sizes])
+        if plan.copies > 1:
+            by_chunk = np.concatenate([by_chunk, by_chunk[::-1]], axis=1)
+        alternates = plan.overlap_all_to_all == "batch"
+        added = _largest(
+            self._layers_held, [full if alternates else full - kept for kept, full in sizes]
+        )
+        peaks = [
+            peak_in_flight(plan, stage, tuple(weights))
+            for stage, weights in enumerate(by_chunk.tolist())
+        ]
+        return np.array(peaks) + added
 
 
 def _held(plan: Plan, by_stage: Floats) -> Floats:
@@ -372,25 +437,6 @@ def _largest(held: Floats, of_kinds: Sequence[float]) -> Floats:
     """The largest value of the layers that each place holds, ``(pp,)``; 0 where it has none."""
     largest: Floats = np.where(held > 0, np.array(of_kinds), 0.0).max(axis=1)
     return largest
-
-
-def _activations(
-    plan: Plan,
-    chunks: Floats,
-    held: Floats,
-    sizes: Sequence[tuple[float, float]],
-) -> Floats:
-    """Activations at the peak of each place, ``(pp,)``."""
-    by_chunk = chunks @ np.array([kept for kept, _ in sizes])
-    if plan.copies > 1:
-        by_chunk = np.concatenate([by_chunk, by_chunk[::-1]], axis=1)
-    alternates = plan.overlap_all_to_all == "batch"
-    added = _largest(held, [full if alternates else full - kept for kept, full in sizes])
-    peaks = [
-        peak_in_flight(plan, stage, tuple(weights))
-        for stage, weights in enumerate(by_chunk.tolist())
-    ]
-    return np.array(peaks) + added
 
 
 @dataclass(frozen=True)

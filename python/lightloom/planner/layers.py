@@ -27,7 +27,7 @@ from lightloom.workload.sizes import sizes
 from lightloom.workload.strategies import ChooseStrategies, LayerStrategies, LayerStrategy
 from lightloom.workload.tokens import Folded, moe_layers
 
-#: what ``auto`` chooses from
+#: what ``auto`` chooses from, of those that a cluster lets choose
 CHOICES = tuple(s for s in AllToAllStrategy if s is not AllToAllStrategy.BASELINE)
 
 
@@ -109,7 +109,9 @@ def _mean_of_busiest(counts: np.ndarray) -> float:
 
 def _fastest(all_to_all: AllToAll, plan: Plan, volume: AllToAllVolume) -> LayerStrategy:
     """The fastest of what the plan leaves open; of equal ones the simpler."""
-    open_ = CHOICES if plan.strategy == "auto" else (AllToAllStrategy(plan.strategy),)
+    known = all_to_all.cluster.choices
+    choices = [strategy for strategy in CHOICES if strategy in known] or CHOICES
+    open_ = choices if plan.strategy == "auto" else (AllToAllStrategy(plan.strategy),)
     timed = {}
     for strategy in open_:
         if chunks := plan.strategy_chunks if strategy.is_chunked else 0:

@@ -18,6 +18,13 @@ from lightloom.study.compare.results import Comparison, FabricResult
 SHOWN = 10
 #: degrees that are a column where they differ from 1
 _OFTEN_ONE = ("cp", "etp", "vpp")
+#: what else a plan may differ in
+_PRACTICE = ("schedule", "strategy", "dispatcher", "sharded")
+#: what of it has a shorter name
+_NAMES = {
+    **{"states": "ZeRO-1", "gradients": "ZeRO-2", "parameters": "ZeRO-3"},
+    "zero-bubble": "ZB-H1",
+}
 #: parts of an estimated step, in words, and which are communication
 _PARTS = {
     "compute_s": "compute",
@@ -97,14 +104,16 @@ def plans_grid(
     per_sequence = [plan["predicted_step_time_s"] / _share(plan) for plan in shown]
     optional = [name for name in _OFTEN_ONE if any(plan[name] > 1 for plan in shown)]
     degrees = ["tp", "pp", "ep", *optional, "dp"]
+    run_as = _run_as(shown)
     rows = []
-    for plan, each_s in zip(shown, per_sequence, strict=True):
+    for plan, each_s, words in zip(shown, per_sequence, run_as, strict=True):
         seconds = each_s * _share(shown[0])
         rows.append(
             [
                 *(f"{plan[name]:,}" for name in degrees),
                 f"{plan['micro_batches']:,} x {plan['micro_batch_size']}",
                 plan["recompute"],
+                *words,
                 plan["peak_memory_bytes"] / 1e9,
                 seconds,
                 f"{each_s / per_sequence[0]:.3f}",
@@ -117,6 +126,7 @@ def plans_grid(
             *((name.upper(), "") for name in degrees),
             ("micro-\nbatches", ""),
             ("recom-\nputed", ""),
+            *([("run as", "")] if run_as and run_as[0] else []),
             ("memory", "GB"),
             ("step", "s"),
             ("vs\nbest", ""),
@@ -124,8 +134,21 @@ def plans_grid(
         ],
         rows=rows,
         best=0,
-        caption="DP: replicas of the experts; step: on a fat-tree, of equal tokens",
+        caption="DP: replicas of the experts; step: on a fat-tree, of equal tokens"
+        + (
+            "; ZB-H1: zero-bubble"
+            if any("ZB-H1" in cell for cells in run_as for cell in cells)
+            else ""
+        ),
     )
+
+
+def _run_as(plans: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """A cell for each plan with its practice, of what differs between plans; none if nothing."""
+    # earlier versions searched for degrees alone
+    names = [name for name in _PRACTICE if len({plan.get(name) for plan in plans}) > 1]
+    cells = [", ".join(_NAMES.get(plan[name], plan[name]) for name in names) for plan in plans]
+    return [[cell] if names else [] for cell in cells]
 
 
 def _shown(candidates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""How the all-to-alls to experts run, and what each strategy is worth on each fabric."""
+"""How all-to-alls to experts run, and what strategies and orders are worth on each fabric."""
 
 from __future__ import annotations
 
@@ -11,6 +11,52 @@ from lightloom.study.compare.results import FabricResult
 
 
 def worth_grids(results: Sequence[FabricResult]) -> list[Grid]:
+    """Steps with each strategy and each order of traffic, where others were tried."""
+    return [*_strategies_grids(results), *_orders_grids(results)]
+
+
+#: what goes first by each order of the traffic
+ORDERS = {
+    "none": "no traffic goes first",
+    "monta": "experts, pipeline, context parallelism, gradients",
+    "pipeline": "the same with the pipeline first",
+}
+
+
+def _orders_grids(results: Sequence[FabricResult]) -> list[Grid]:
+    """The first sample with each order of its traffic, a row for each fabric."""
+    orders = {name: f"priorities={name}" for name in ORDERS}
+    tried = [r for r in results if any(key in r.variants_s for key in orders.values())]
+    rows: list[list[str | float]] = []
+    marked = set()
+    for number, result in enumerate(tried):
+        own_s = result.sample_step_times_s[0]
+        times = {name: result.variants_s.get(key, own_s) for name, key in orders.items()}
+        best = min(times, key=lambda name: times[name])
+        gain = 100 * (times["none"] / times[best] - 1)
+        rows.append([result.fabric, *times.values(), best, f"{gain:.1f}"])
+        marked.add((number, 1 + list(times).index(best)))
+    if not rows:
+        return []
+    return [
+        Grid(
+            title="What the order of traffic is worth",
+            headers=[
+                ("fabric", ""),
+                *((name, "s") for name in orders),
+                ("best", ""),
+                ("faster\nthan none", "%"),
+            ],
+            rows=rows,
+            best=-1,
+            caption="step of the first sample by traffic.priorities; "
+            + "; ".join(f"{name}: {text}" for name, text in ORDERS.items()),
+            marked=frozenset(marked),
+        )
+    ]
+
+
+def _strategies_grids(results: Sequence[FabricResult]) -> list[Grid]:
     """The first sample with each strategy, a row for each fabric; no table where none was tried."""
     tried = [result for result in results if result.strategies]
     if not tried:

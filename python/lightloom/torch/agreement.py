@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+import itertools
+import operator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 
 import torch
@@ -97,6 +99,44 @@ def agree_on(
         )
     _AGREED.add((groups.tp.group_name, signature))
     return [[row[2 + at * size :][:size] for at in range(size)] for row in alike]
+
+
+def agree_on_options(options: Mapping[str, object], problem: str, groups: Groups) -> None:
+    """Make sure that all ranks of a grid of EP and TP ranks are about to do the same.
+
+    Parameters
+    ----------
+    options
+        What this rank is asked for.
+    problem
+        What is wrong with it; empty if it will do.
+    groups
+        Its process groups, whose EP groups are the columns and TP groups the rows of the grid.
+
+    Raises
+    ------
+    InputError
+        On every rank, if one has a problem, or two are asked for different things.
+    RankError
+        If a rank does not answer.
+    """
+    mine = (dist.get_rank(), problem, {name: str(value) for name, value in options.items()})
+    with answered(groups):
+        column = [mine] * groups.ep_size
+        dist.all_gather_object(column, mine, group=groups.ep)
+        grid = [column] * groups.tp_size
+        dist.all_gather_object(grid, column, group=groups.tp)
+    (first, text, expected), *others = sorted(
+        itertools.chain.from_iterable(grid), key=operator.itemgetter(0)
+    )
+    for rank, said, _ in ((first, text, expected), *others):
+        if said:
+            raise InputError(f"rank {rank}: {said}")
+    for rank, _, other in others:
+        for name in sorted({*expected, *other}):
+            ours, theirs = expected.get(name, "nothing"), other.get(name, "nothing")
+            if ours != theirs:
+                raise InputError(f"ranks {first} and {rank} disagree: {name} = {ours} and {theirs}")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ many rows come is what other ranks tell.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -20,7 +20,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from lightloom.errors import InputError, expected_one_of
 from lightloom.planner.strategy import AllToAllStrategy
 from lightloom.planner.token_layout import TokenLayout, chunks_of
-from lightloom.torch.agreement import Signature, agree_on, answered
+from lightloom.torch.agreement import Signature, agree_on, agree_on_options, answered
 from lightloom.torch.moves import Groups, Moves
 
 if TYPE_CHECKING:
@@ -216,11 +216,8 @@ def _problem(x: torch.Tensor, splits: Sequence[int], groups: Groups, signature: 
         return f"layout: {expected_one_of(layout, STRATEGIES)}"
     if signature.grad not in GRADIENTS:
         return f"grad: {expected_one_of(signature.grad, GRADIENTS)}"
-    allowed = ("auto", *STRATEGIES[layout])
-    if strategy not in allowed:
-        return f"strategy of {layout} tokens: {expected_one_of(strategy, allowed)}"
-    if chunks != "auto" and not (isinstance(chunks, int) and chunks >= 1):
-        return f"chunks = {chunks!r}: expected a number of 1 or more, or 'auto'"
+    if problem := strategy_problem(layout, strategy, chunks):
+        return problem
     if x.dim() < 1:
         return "x is a scalar: expected tokens along its first dimension"
     if len(splits) != groups.ep_size:
@@ -230,6 +227,41 @@ def _problem(x: torch.Tensor, splits: Sequence[int], groups: Groups, signature: 
     if sum(splits) != len(x):
         return f"splits add up to {sum(splits)}: expected the {len(x)} tokens of x"
     return ""
+
+
+def strategy_problem(layout: str, strategy: object, chunks: object) -> str:
+    """What is wrong with a strategy and its chunks; nothing if they will do."""
+    allowed = ("auto", *STRATEGIES[layout])
+    if strategy not in allowed:
+        return f"strategy of {layout} tokens: {expected_one_of(str(strategy), allowed)}"
+    whole = isinstance(chunks, int) and not isinstance(chunks, bool)
+    if chunks != "auto" and not (whole and chunks >= 1):
+        return f"chunks = {chunks!r}: expected a number of 1 or more, or 'auto'"
+    return ""
+
+
+def agree_on_strategy(groups: Groups, layout: TokenLayout, options: Mapping[str, object]) -> None:
+    """Make sure that ranks will do what they are asked for, before they do it.
+
+    Parameters
+    ----------
+    groups, layout
+        Who sends, and how their tokens lie.
+    options
+        ``strategy``, ``chunks`` and ``cluster`` of :func:`all_to_all_tp`.
+
+    Raises
+    ------
+    InputError
+        On every rank, if one of them cannot be, or they differ.
+    RankError
+        If a rank does not answer.
+    """
+    values = {"strategy": "auto", "chunks": "auto", "cluster": None, **options}
+    cluster = values["cluster"]
+    where, problem = _cluster(cluster) if isinstance(cluster, str) else (cluster, "")
+    problem = problem or strategy_problem(layout, values["strategy"], values["chunks"])
+    agree_on_options({**values, "cluster": repr(where)}, problem, groups)
 
 
 def _cluster(cluster: StrategyCluster | str | None) -> tuple[StrategyCluster | None, str]:

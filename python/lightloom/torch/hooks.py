@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
 from torch import nn
 
 from lightloom.errors import InputError
-from lightloom.torch.all_to_all import all_to_all_tp
+from lightloom.torch.all_to_all import agree_on_strategy, all_to_all_tp
+from lightloom.torch.moves import Groups
 
 if TYPE_CHECKING:
     from lightloom.planner.cluster import StrategyCluster
@@ -59,7 +60,8 @@ def use_in_megatron(
     ------
     InputError
         If Megatron-Core is missing or of another version, no layer has such a dispatcher, or one
-        has a setting that the hook does not know.
+        has a setting that the hook does not know; on every rank, if a strategy cannot be or ranks
+        are asked for different ones. All ranks call it, each time.
     """
     if mixnet is not None and options:
         raise InputError(f"{', '.join(options)}: expected none over circuits (mixnet)")
@@ -85,6 +87,9 @@ def use_in_megatron(
         problem = why_not(layer) if mixnet is None else why_not_over_circuits(layer, mixnet)
         if problem:
             raise InputError(f"layer {layer.layer_number}: {problem}")
+    pairs = ((layer.token_dispatcher.ep_group, layer.token_dispatcher.tp_group) for layer in layers)
+    for pair in dict.fromkeys(pairs):
+        agree_on_strategy(Groups(*pair), "sharded", options)
     for layer in layers:
         dispatcher = layer.token_dispatcher
         if mixnet is not None:
@@ -123,7 +128,8 @@ def use_in_deepspeed(model: nn.Module, **options: Unpack[Options]) -> int:
     ------
     InputError
         If DeepSpeed is missing or of another version, there is no MoE layer of its own, or its
-        experts are not cut by tensor parallelism.
+        experts are not cut by tensor parallelism; on every rank, if a strategy cannot be or ranks
+        are asked for different ones. All ranks call it, each time.
     """
     _check_version("deepspeed")
     from deepspeed.moe.sharded_moe import MOELayer
@@ -143,6 +149,8 @@ def use_in_deepspeed(model: nn.Module, **options: Unpack[Options]) -> int:
             "experts are not cut by tensor parallelism: expected an mpu with TP ranks, and "
             "MoE(..., enable_expert_tensor_parallelism=True)"
         )
+    for ep_group in dict.fromkeys(layer.ep_group for layer in layers):
+        agree_on_strategy(Groups(ep_group, tp_group), "replicated", options)
     for layer in layers:
         layer.__class__ = StrategyLayer
         layer.send = functools.partial(

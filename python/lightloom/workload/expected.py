@@ -21,7 +21,7 @@ from lightloom.parallel.grid import gradient_groups
 from lightloom.parallel.memory import embedding_per_gpu, stage_parameters
 from lightloom.workload.collectives import shares_embedding
 from lightloom.workload.options import WorkloadOptions
-from lightloom.workload.tokens import Folded
+from lightloom.workload.tokens import Folded, gathers_results
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,12 @@ def _tensor(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool)
     shared = passes * blocks * once
     # embedding and output projection: one collective each, forward and backward
     tables = (4 + plan.sequence_parallel) * once
+    # of the results of the experts, forward and backward
+    results = (3 if recompute else 2) * model.num_moe_layers * once
+    results *= gathers_results(plan, options)
     received = 0.0 if plan.sequence_parallel else 2 * (plan.virtual_stages - 1) * once
     per_stage = plan.gpus / plan.pp * plan.micro_batches
-    return per_stage * (shared + tables + received)
+    return per_stage * (shared + tables + received + results)
 
 
 def _expert_tensor(

@@ -37,7 +37,7 @@ from lightloom.workload.recipe import Recipe, placed_at
 from lightloom.workload.ring_writer import RingWriter
 from lightloom.workload.sizes import Times
 from lightloom.workload.strategies import LayerStrategy
-from lightloom.workload.tokens import gathers_copies
+from lightloom.workload.tokens import gathers_copies, gathers_results
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,13 @@ class LayerWriter:
         """The experts of a layer between their two all-to-alls."""
         if self.plan.overlap_all_to_all == "chunks":
             self._in_chunks(mix)
-            return
+        else:
+            yield from self._whole(mix)
+        if gathers_results(self.plan, self.recipe.options):
+            self.tp_collective(self.recipe.bytes.tp, mix.layer, mix.micro_batch)
+
+    def _whole(self, mix: _Mixture) -> Pass:
+        """All tokens at once."""
         (away,), (back,) = self._ends(mix)
         if self.plan.overlap_shared_experts:
             yield self._request(mix, away, meanwhile=0)

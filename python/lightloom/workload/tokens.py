@@ -10,7 +10,7 @@ import dataclasses
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -240,9 +240,51 @@ def fold_group(
         sums = demand.summed(**index)
     else:
         sums = rank_sums(demand.tokens(**index))
+    exact = {}
+    if isinstance(demand, PerTokenSource):
+        exact = {ranks: demand.distinct(**index, members=ranks)
+                 for ranks in (members, demand.shape.ranks)}  # fmt: skip
+    return _folded_once(model, demand, sums, exact, members=members, by_rank=by_rank)
+
+
+def fold_summed(
+    model: Model, demand: DemandSource, sums: RankSums, options: WorkloadOptions, members: int
+) -> FoldedTokens:
+    """One group's counts of :func:`fold_group` with those by rank, from their sums by rank."""
+    if not options.deduplicate:
+        return fold_sums(sums, members=members, rank_level=True)
+    return _folded_once(model, demand, sums, {}, members=members, by_rank=True)
+
+
+def _folded_once(
+    model: Model,
+    demand: DemandSource,
+    sums: RankSums,
+    exact: Mapping[int, npt.NDArray[np.int64]],
+    *,
+    members: int,
+    by_rank: bool,
+) -> FoldedTokens:
+    """Counts with each token sent once to each server.
+
+    ``exact`` are tokens with a copy for each of so many members, where tokens are known; else they
+    are expected.
+    """
+
+    def reaching(count: int) -> npt.NDArray[Any]:
+        known = exact.get(count)
+        if known is not None:
+            return known
+        return mean_distinct(
+            sums,
+            demand.shape,
+            members=count,
+            num_groups=model.num_groups,
+            top_groups=model.top_groups,
+        )
+
     plain = fold_sums(sums, members=members, rank_level=by_rank)
-    distinct = _distinct(model, demand, index, sums, members)
-    expected = np.rint(_distinct(model, demand, index, sums, demand.shape.ranks))
+    distinct, expected = reaching(members), np.rint(reaching(demand.shape.ranks))
     once = fold_distinct(plain.tokens, distinct, by_rank=expected)
     by_ranks = None
     if plain.rank_tokens is not None:
@@ -252,24 +294,19 @@ def fold_group(
     return dataclasses.replace(plain, tokens=once, rank_tokens=by_ranks, stayed=stayed)
 
 
-def _distinct(
-    model: Model, demand: DemandSource, index: dict[str, Any], sums: RankSums, members: int
-) -> npt.NDArray[Any]:
-    """Tokens with a copy for each member: exact from per-token logs, else expected."""
-    if isinstance(demand, PerTokenSource):
-        return demand.distinct(**index, members=members)
-    return mean_distinct(
-        sums,
-        demand.shape,
-        members=members,
-        num_groups=model.num_groups,
-        top_groups=model.top_groups,
-    )
-
-
 def gathers_copies(plan: Plan, options: WorkloadOptions) -> bool:
     """Whether expert-TP ranks gather the routed copies before, and scatter after the experts."""
     return plan.etp > 1 and options.moe_tp == "dispatched"
+
+
+def gathers_results(plan: Plan, options: WorkloadOptions) -> bool:
+    """Whether TP ranks gather what each got back from the experts, forward and backward.
+
+    With sequence parallelism they go on with their own tokens, and with the baseline each has the
+    results of all.
+    """
+    sends_parts = plan.tp > 1 and plan.strategy != "baseline"
+    return sends_parts and not plan.sequence_parallel and options.moe_tp == "dispatched"
 
 
 @dataclass(frozen=True)

@@ -143,9 +143,9 @@ def test_what_cannot_be_is_one_line(lightloom, words, expected):
     assert outcome.err.count("\n") == 1
 
 
-def test_nothing_of_the_network_is_wanted():
+def test_nothing_of_the_network_is_wanted_but_the_rate_of_expansions():
     flags = {option.flag for panel in described("memory").panels for option in panel.options}
-    assert flags.isdisjoint({"--rate", "--fabrics", "--set"})
+    assert flags.isdisjoint({"--fabrics", "--set"})
 
 
 def test_formulas_and_expansion_are_added_where_they_are_asked_for(lightloom):
@@ -161,6 +161,38 @@ def test_formulas_and_expansion_are_added_where_they_are_asked_for(lightloom):
     text = lightloom(f"{words} --formulas --expand").out
     assert "as printed  corrected" in text
     assert "How the cluster grows" in text
+
+
+def test_rows_of_an_expansion_are_jobs_of_their_own(memory):
+    words = "mixtral-8x7b --gpus 64 --gpu h100 --tp 2 --pp 2 --ep 8"
+    rows = memory(f"{words} --expand")["expansion"]["rows"]
+    assert {row["way"] for row in rows} == {"none", "horizontal", "vertical"}
+    for row in rows:
+        plan = row["plan"]
+        assert row["cp"] <= plan["cp"] < 2 * row["cp"]
+        assert row["step_tokens"] % row["seq"] == 0
+    for row in (rows[0], rows[-3], rows[-1]):
+        plan = row["plan"]
+        flags = " ".join(
+            f"--{'ep-mode' if name == 'expert_mode' else name.replace('_', '-')} {plan[name]}"
+            for name in ("tp", "pp", "ep", "etp", "cp", "dp", "expert_mode", "micro_batches")
+        )
+        again = memory(
+            f"mixtral-8x7b --gpus {plan['gpus']} --gpu h100 {flags} --seq-len {row['seq']} "
+            f"--recompute {row['recompute']}"
+        )["memory"]
+        assert again["fits"]
+        peak = max(stage["total_bytes"] for stage in again["stages"])
+        assert peak == pytest.approx(row["peak_memory_bytes"])
+
+
+def test_a_faster_network_shortens_the_steps_of_an_expansion(memory):
+    words = "mixtral-8x7b --gpus 64 --gpu h100 --tp 2 --pp 2 --ep 8 --expand"
+    slow, fast = (
+        [row["step_time_s"] for row in memory(f"{words} --rate {rate}")["expansion"]["rows"]]
+        for rate in (100, 800)
+    )
+    assert all(a > b for a, b in zip(slow, fast, strict=True))
 
 
 def test_the_longest_sequence_fits_and_a_longer_one_does_not(lightloom):

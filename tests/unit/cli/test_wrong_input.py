@@ -60,7 +60,12 @@ KNOWN_FABRICS = ", ".join(FABRICS)
          "1000 or 1024"),
         ("compare mixtral-8x7b --gpus 64,2K --rate 400", "--gpus 2K: expected a whole number; "
          "write 2000 or 2048"),
-        (f"{JOB} --seq-len 4k", "--seq-len 4k: expected a whole number; write 4000 or 4096"),
+        (f"{JOB} --seq-len 4q",
+         "--seq-len 4q: expected a number of tokens, such as 8192, 128K or 1M"),
+        (f"{JOB} --set plan.seq_len=1.5M",
+         "plan.seq_len = 1.5M: expected a number of tokens, such as 8192, 128K or 1M"),
+        (f"{JOB} --micro-batches 4k",
+         "--micro-batches 4k: expected a whole number; write 4000 or 4096"),
         ("compare mixtral-8x7b --gpus 0 --rate 400", "--gpus 0: expected at least 1"),
         ("compare mixtral-8x7b --gpus 128 --rate -400", "--rate -400: expected more than 0"),
         ("compare mixtral-8x7b --gpus 128 --rate 0", "--rate 0: expected more than 0"),

@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from lightloom.errors import InputError, echo
-from lightloom.inputs.sizes import UNLIMITED, QueueSize, Size
+from lightloom.inputs.sizes import UNLIMITED, QueueSize, Size, TokenCount
 from lightloom.inputs.strict import (
     File,
     Name,
@@ -130,6 +130,31 @@ def test_sizes_are_whole_bytes(text, size):
 def test_there_is_no_part_of_a_byte(text):
     with pytest.raises(InputError, match="expected whole bytes"):
         Sized(size=text)
+
+
+class Context(Strict):
+    seq_len: TokenCount = 1
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [(8192, 8192), ("8192", 8192), ("8K", 8192), (" 128k", 131_072), ("1M", 1_048_576),
+     ("131,072", 131_072), ("1 m", 1_048_576)],
+)  # fmt: skip
+def test_lengths_end_in_powers_of_1024(text, tokens):
+    assert Context(seq_len=text).seq_len == tokens
+
+
+@pytest.mark.parametrize("text", ["", "K", "8Q", "1.5M", "-8K", "8KK", "8,19", "9" * 5000, "8 192"])
+def test_other_lengths_are_refused(text):
+    with pytest.raises(InputError, match="expected a number of tokens, such as 8192, 128K or 1M"):
+        Context(seq_len=text)
+
+
+@pytest.mark.parametrize("value", [0, "0", "1000M", True, 8.0])
+def test_lengths_are_whole_and_in_range(value):
+    with pytest.raises(InputError):
+        Context(seq_len=value)
 
 
 def test_a_queue_may_have_no_limit():

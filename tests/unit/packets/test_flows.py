@@ -8,7 +8,9 @@ from lightloom.packets import check_flows, make_flows, read_flows
 from lightloom.packets.flows import MAX_FILE_BYTES, MAX_FLOWS, parse_flows
 
 HEAD = "src,dst,bytes,start_us\n"
-EXPECTED = "expected a header with the columns src, dst, bytes, start_us, route, after, delay_us"
+EXPECTED = (
+    "expected a header with the columns src, dst, bytes, start_us, route, after, delay_us, priority"
+)
 
 
 def test_a_table_is_read_as_it_stands():
@@ -18,6 +20,19 @@ def test_a_table_is_read_as_it_stands():
     assert flows.size_bytes.tolist() == [2_000_000, 7]
     assert flows.start_ps.tolist() == [500_000, 10_000_000]
     assert flows.place(1) == "x, line 5"
+
+
+def test_priorities_are_from_0_to_7():
+    flows = parse_flows(b"src,dst,bytes,priority\n0,1,5,7\n1,0,5,0\n", "x")
+    assert flows.priorities.tolist() == [7, 0]
+    assert make_flows([0, 1], [1, 0], 5).priorities.tolist() == [0, 0]
+    assert make_flows([0, 1], [1, 0], 5).with_priority(3).priorities.tolist() == [3, 3]
+    for wrong in (8, -1):
+        flows = parse_flows(f"src,dst,bytes,priority\n0,1,5,0\n1,0,5,{wrong}\n".encode(), "x")
+        with pytest.raises(InputError, match=f"x, line 3: priority {wrong}: expected 0 to 7"):
+            check_flows(flows, 2)
+    with pytest.raises(InputError, match="a number for each of 2"):
+        make_flows([0, 1], [1, 0], 5).with_priority([1])
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

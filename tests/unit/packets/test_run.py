@@ -237,3 +237,18 @@ def test_bursts_of_dctcp_send_flow_by_flow():
     in_turns = received_us(bursts=False)
     assert in_turns.max() == pytest.approx(one_by_one[-1], rel=1e-9)
     assert in_turns.min() > one_by_one[-1] - 10 * 0.71488
+
+
+def test_flows_of_a_higher_priority_go_first():
+    """Two senders share the port of a receiver: whose flow is urgent is as fast as alone."""
+    both = make_flows([0, 1], [2, 2], 1_000_000)
+    alone_s = simulate_flows(make_flows([0], [2], 1_000_000), scenario("dctcp")).fct_s[0]
+    equal = simulate_flows(both, scenario("dctcp")).fct_s
+    for urgent in (0, 1):
+        priority = [5 * (flow == urgent) for flow in (0, 1)]
+        found = simulate_flows(both.with_priority(priority), scenario("dctcp")).fct_s
+        assert found[urgent] == pytest.approx(alone_s, rel=0.1)
+        assert found[urgent] < 0.8 * equal[urgent]
+        assert found[1 - urgent] > found[urgent]
+    same = simulate_flows(both.with_priority(3), scenario("dctcp")).fct_s
+    assert same.tolist() == equal.tolist()

@@ -10,7 +10,12 @@ from lightloom.models.model import Attention, Model
 from lightloom.models.parameters import total_parameters
 from lightloom.parallel import MemoryOptions, Plan, does_not_fit, memory_per_stage
 from lightloom.parallel.activations import TENSORS, kept_tensors
-from lightloom.parallel.memory import layer_activations, layer_parameters, stage_parameters
+from lightloom.parallel.memory import (
+    layer_activations,
+    layer_parameters,
+    memory_by_stage,
+    stage_parameters,
+)
 
 MODEL = Model(
     name="toy",
@@ -269,3 +274,21 @@ def test_wrong_options_are_refused(options, message):
     with pytest.raises(PlanError) as caught:
         MemoryOptions(**options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("chunks", [2, 4, 16])
+def test_chunks_of_an_all_to_all_have_buffers(chunks):
+    """A chunk that arrives, twice a TP rank's part, and gathered ones that are not in place."""
+    model = load_model("mixtral-8x7b")
+    plan = Plan(64, tp=4, ep=8, pp=2, strategy_chunks=0)
+    usual = memory_by_stage(model, plan)
+    copies = plan.tokens_per_ep_rank * model.experts_per_token * model.hidden_size * 2
+    for name, gathered in (("O2", 1), ("O3", 2), ("O4", 0)):
+        changed = dataclasses.replace(plan, strategy=name, strategy_chunks=chunks)
+        found = memory_by_stage(model, changed)
+        more = found.workspace_bytes - usual.workspace_bytes
+        assert more == pytest.approx((2 / 4 + gathered) * copies / chunks)
+        assert found.activations_bytes.tolist() == usual.activations_bytes.tolist()
+        # fewer chunks are larger ones
+        open_ = memory_by_stage(model, dataclasses.replace(plan, strategy=name))
+        assert (open_.workspace_bytes >= found.workspace_bytes).all()

@@ -94,7 +94,7 @@ def test_wrong_files_are_one_line(path, old, new, message):
         ({"cluster": "a800x16", "model": "mixtral-8x7b", "demand": 9.0}, "from 1 to the 2 ranks"),
         ({"gpu": "h100", "rate_gbps": 400, "model": "mixtral-8x7b", "ep": 3}, "the 8 experts"),
         ({"gpu": "h100", "rate_gbps": 400, "model": "llama-3-70b"}, "has no experts"),
-        ({"cluster": "a800x16", "hidden": 8, "seq": ("4Q",)}, "such as 8192 or 8K"),
+        ({"cluster": "a800x16", "hidden": 8, "seq": ("4Q",)}, "such as 8192, 128K or 1M"),
         ({"cluster": "a800x16", "hidden": 8, "chunks": 0}, "expected auto, or a number from 1 to"),
         ({"cluster": "a800x16", "hidden": 8, "chunks": 1025}, "--chunks 1025: expected auto"),
         ({"cluster": "a800x16", "hidden": 8, "chunks": "many"}, "--chunks many: expected auto"),

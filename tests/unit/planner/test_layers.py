@@ -74,6 +74,16 @@ def test_each_layer_takes_the_fastest_for_its_volume():
         assert found == LayerStrategy(best.value, timed[best].chunks, planned.chunk_s(best))
 
 
+def test_a_cluster_says_what_is_chosen_from(monkeypatch):
+    def only_o2(*arguments, **named):
+        choices = {"choices": (AllToAllStrategy.BASELINE, AllToAllStrategy.O2)}
+        return cluster_of(*arguments, **named).model_copy(update=choices)
+
+    assert {found.strategy for found in built().strategies.values()} != {"O2"}
+    monkeypatch.setattr("lightloom.planner.layers.cluster_of", only_o2)
+    assert {found.strategy for found in built().strategies.values()} == {"O2"}
+
+
 def test_layers_with_more_bytes_are_cut_into_more_chunks():
     chunks = []
     for seq_len in (2048, 8192, 32768, 131072):

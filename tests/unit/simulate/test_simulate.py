@@ -10,7 +10,7 @@ from lightloom.errors import FabricError, InputError
 from lightloom.fabric.network import Network, NvSwitch
 from lightloom.simulate import simulate
 from lightloom.workload.builder import Entry, TaskGraphBuilder
-from lightloom.workload.categories import StepCategory
+from lightloom.workload.categories import StepCategory, step_categories
 
 
 def pipeline():
@@ -45,6 +45,17 @@ def test_bytes_by_purpose_and_carrier():
     run = simulate(pipeline(), packet(2))
     assert run.purpose_bytes["pp"]["eps"] == 10**6
     assert run.carried_bytes == {"nvswitch": 0, "eps": 10**6, "ocs": 0, "direct": 0, "relayed": 0}
+
+
+def test_a_role_of_no_workers_is_refused():
+    built = TaskGraphBuilder([0, 1], 8, step_categories())
+    built.role("stage 0", [0, 1])
+    built.role("spare", [])
+    message = "role 'spare' has no workers: give it some, or leave it out"
+    with pytest.raises(InputError, match=message):
+        simulate(built.build(), packet(2))
+    with pytest.raises(InputError, match="no workers: expected at least one, with a role"):
+        simulate(TaskGraphBuilder([], 8, step_categories()).build(), packet(2))
 
 
 def test_link_use():

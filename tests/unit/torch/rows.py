@@ -16,6 +16,7 @@ import torch.multiprocessing as mp
 
 from lightloom.errors import LightloomError
 from lightloom.torch import all_to_all_tp
+from lightloom.torch.all_to_all import agree_on_strategy
 from lightloom.torch.moves import Groups
 
 WIDTH = 5
@@ -283,6 +284,26 @@ def check_wrong(tp, ep, report):
     report["wrong"] = texts
 
 
+def check_asked(tp, ep, report):
+    """What ranks are asked for is compared before anything is sent, on rows and columns."""
+    pair = Groups(*groups(tp, ep))
+    rank = dist.get_rank()
+    cases = {
+        "same": {"strategy": "O2", "chunks": 2},
+        "column": {"strategy": "O3" if rank >= tp else "O2"},
+        "row": {"chunks": 2 + rank % tp},
+        "one": {"strategy": "O9" if rank == 3 else "O2"},
+        "whole": {"chunks": True},
+    }
+    report["asked"] = {}
+    for name, options in cases.items():
+        try:
+            agree_on_strategy(pair, "sharded", options)
+            report["asked"][name] = ""
+        except LightloomError as error:
+            report["asked"][name] = str(error)
+
+
 def check_lost(tp, ep, report):
     """A rank that is gone is one error on the others."""
     ep_group, tp_group = groups(tp, ep)
@@ -329,6 +350,7 @@ CHECKS = {
     "second": check_second,
     "auto": check_auto,
     "wrong": check_wrong,
+    "asked": check_asked,
     "lost": check_lost,
 }
 

@@ -47,7 +47,7 @@ def reports(folder: Path, tp: int, ep: int, checks: str) -> list[dict]:
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
     """Every check on 2 EP ranks of 2 TP ranks."""
-    checks = "replicated,sharded,shapes,refused,bytes,compiled,second,auto,wrong,lost"
+    checks = "replicated,sharded,shapes,refused,bytes,compiled,second,auto,wrong,asked,lost"
     return reports(tmp_path_factory.mktemp("ranks"), 2, 2, checks)
 
 
@@ -119,6 +119,20 @@ def test_what_is_wrong_on_one_rank_is_said_on_every_rank(four, name, text):
     for report in four:
         assert text in report["wrong"][name]
         assert report["wrong"][name].startswith("InputError: ")
+
+
+def test_what_ranks_are_asked_for_is_compared_in_rows_and_columns(four):
+    """As hooks do each time that they are given other options."""
+    strategies = "strategy of sharded tokens: expected one of auto, O1, O2, O3"
+    for report in four:
+        assert report["asked"] == {
+            "same": "",
+            "column": "ranks 0 and 2 disagree: strategy = O2 and O3",
+            "row": "ranks 0 and 1 disagree: chunks = 2 and 3",
+            "one": report["asked"]["one"],
+            "whole": "rank 0: chunks = True: expected a number of 1 or more, or 'auto'",
+        }
+        assert report["asked"]["one"].startswith(f"rank 3: {strategies}")
 
 
 def test_a_lost_rank_is_one_error_on_those_that_wait_for_it(four):

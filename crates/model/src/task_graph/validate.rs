@@ -67,9 +67,17 @@ impl TaskGraph {
     }
 
     fn validate_roles(&self) -> Result<(), Invalid> {
+        if self.workers() == 0 {
+            return Err(Invalid("no workers: expected at least one, with a role".into()));
+        }
         let mut role_of: Vec<Option<&str>> = vec![None; self.workers()];
         for role in &self.roles {
             let name = role.name.as_str();
+            if role.workers.is_empty() {
+                return Err(Invalid(format!(
+                    "role '{name}' has no workers: give it some, or leave it out"
+                )));
+            }
             for &worker in &role.workers {
                 match role_of.get_mut(worker.index()) {
                     Some(free @ None) => *free = Some(name),
@@ -341,6 +349,16 @@ mod tests {
         assert_eq!(both, "worker 0 has role 'trainer' and role 'trainer': expected one");
         let unknown = refusal(|graph| graph.roles[0].workers[1] = WorkerId(7));
         assert_eq!(unknown, "role 'trainer': there is no worker 7");
+        let empty = refusal(|graph| {
+            let role = Role { name: "spare".into(), workers: vec![], tasks: vec![] };
+            graph.roles.push(role);
+        });
+        assert_eq!(empty, "role 'spare' has no workers: give it some, or leave it out");
+        let nobody = refusal(|graph| {
+            graph.worker_server.clear();
+            graph.roles.clear();
+        });
+        assert_eq!(nobody, "no workers: expected at least one, with a role");
     }
 
     #[test]

@@ -98,12 +98,13 @@ fn packet_simulate(
     let topology = network.build()?;
     let (period, max_periods) = (run.sample_every_ps, run.max_samples);
     let (max_events, flow) = (run.max_events, run.traced_flow.map(PacketFlowId));
+    let config = Config { highest_priority: flows.0.highest_priority(), ..config.0 };
     let scenario = PacketScenario {
-        flows: flows.0.specs(&network, &topology, config.0.seed)?,
+        flows: flows.0.specs(&network, &topology, config.seed)?,
         programs: operations.map_or(Ok(Programs::default()), |given| given.0.programs())?,
         circuits: parse_circuits(run.circuits),
         failures: parse_failures(run.failures, run.detection_ps)?,
-        config: config.0,
+        config,
         transport: transport.0,
         topology,
         sampling: (max_periods > 0).then_some(Sampling { period, max_periods }),

@@ -161,6 +161,7 @@ pub(super) struct FlowColumns {
     destination: Column<u32>,
     size_bytes: Column<u64>,
     start_ps: Column<u64>,
+    priority: Column<u8>,
     route_starts: Column<u64>,
     route_links: Column<u32>,
 }
@@ -168,7 +169,12 @@ pub(super) struct FlowColumns {
 impl FlowColumns {
     fn check(&self) -> PyResult<()> {
         let flows = self.source.0.len();
-        let lengths = [self.destination.0.len(), self.size_bytes.0.len(), self.start_ps.0.len()];
+        let lengths = [
+            self.destination.0.len(),
+            self.size_bytes.0.len(),
+            self.start_ps.0.len(),
+            self.priority.0.len(),
+        ];
         if lengths.iter().any(|&length| length != flows) {
             return Err(PyValueError::new_err("the columns of the flows differ in length"));
         }
@@ -181,6 +187,11 @@ impl FlowColumns {
         }
         let text = format!("route_starts: expected {flows} + 1 rising places in route_links");
         Err(PyValueError::new_err(text))
+    }
+
+    /// The highest priority of a flow.
+    pub(super) fn highest_priority(&self) -> u8 {
+        self.priority.0.iter().copied().max().unwrap_or(0)
     }
 
     /// The links of the route of a flow, if it has one of its own.
@@ -217,7 +228,8 @@ impl FlowColumns {
                 _ => [source, destination],
             };
             let (size, start) = (Bytes(self.size_bytes.0[flow]), Time(self.start_ps.0[flow]));
-            Ok(FlowSpec { source, destination, size, start, priority: 0, route })
+            let priority = self.priority.0[flow];
+            Ok(FlowSpec { source, destination, size, start, priority, route })
         };
         (0..self.source.0.len()).map(&mut flow).collect()
     }

@@ -6,6 +6,7 @@ all-to-all lasts as long as its busiest NIC, or as what stays inside its busiest
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -181,7 +182,11 @@ class NetworkPaces:
         """A collective inside a server in which each GPU moves so many bytes."""
         if not size_bytes:
             return 0.0
-        return self._gather_s + peers * self._peer_s + size_bytes / self._gather_rate
+        return self.gather_start_s(peers) + size_bytes / self._gather_rate
+
+    def gather_start_s(self, peers: int) -> float:
+        """What a collective inside a server takes that moves nothing."""
+        return self._gather_s + peers * self._peer_s
 
     def ring(self, buffer_bytes: float, span: ServerSpan, passes: int) -> float:
         """A ring over a buffer per GPU, passed once (gather, scatter) or twice (all-reduce)."""
@@ -233,23 +238,26 @@ class NetworkPaces:
         mixed = self._mixed_s if layout.ranks > 1 else 0.0
         peers = layout.members - 1
         even = moved * loads.by_member / layout.gpus
+        spread = math.inf
         if loads.once:
             # along the rails of senders, where there are several ranks
             wire = wire if layout.ranks > 1 else even / self._nic_rate
-        elif layout.ranks * groups > 1 and self._spreads(loads, layout, groups):
-            copied = 2 * self._copied(even)
-            inside = self._copied(moved * loads.inside_member / layout.gpus)
-            start_up = self._all_to_all_s + peers * self._all_to_all_peer_s
-            return start_up + max(copied + self._path_s + even / self._nic_rate, inside)
         else:
+            if layout.ranks * groups > 1:
+                spread = self._spread(loads, layout, moved, groups)
             peers *= layout.ranks
         start_up = self._all_to_all_s + mixed + peers * self._all_to_all_peer_s
-        return start_up + max(self._path_s + wire, inside)
+        return min(spread, start_up + max(self._path_s + wire, inside))
 
-    def _spreads(self, loads: GroupLoads, layout: GroupLayout, groups: int) -> bool:
-        """Whether hierarchical is the estimated best, as :func:`best_all_to_all` has it."""
-        uneven = groups * loads.by_rank / (loads.by_member / layout.ranks)
-        return uneven > 1 + 2 * self._nic_rate / self._copy_rate
+    def _spread(self, loads: GroupLoads, layout: GroupLayout, moved: float, groups: int) -> float:
+        """An all-to-all over all NICs of a server, gathered before and scattered after."""
+        even = moved * loads.by_member / layout.gpus
+        # a delegate is a GPU of any group of the server, else it has its own part already
+        received = even / groups if groups > 1 else even * (1 - 1 / layout.gpus)
+        copied = 2 * self._copied(received)
+        inside = self._copied(moved * loads.inside_member / layout.gpus)
+        start_up = self._all_to_all_s + (layout.members - 1) * self._all_to_all_peer_s
+        return start_up + max(copied + self._path_s + even / self._nic_rate, inside)
 
     def _copied(self, bytes_per_gpu: float) -> float:
         return self._copy_s + bytes_per_gpu / self._copy_rate if bytes_per_gpu else 0.0

@@ -55,7 +55,7 @@ def _fastest(scenario: Scenario, model: Model, fabric: Fabric) -> PredictedPlan 
         published = {name: getattr(model.plan, name) for name in ("tp", "pp", "ep")}
         fixed |= {name: getattr(options, name) or value for name, value in published.items()}
     plan = options.model_copy(update=fixed)
-    candidates = Candidates(scenario.model_copy(update={"plan": plan}), model)
+    candidates = Candidates(scenario.model_copy(update={"plan": plan}), model, practice=False)
     fitting = [one for one in candidates.fitting() if one.plan.cp > 1]
     estimates = candidates.estimates(fabric.adapt(candidates.machines))
     return next(iter(candidates.estimated(fitting, estimates)), None)

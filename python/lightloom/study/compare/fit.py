@@ -19,8 +19,8 @@ from lightloom.parallel import (
     choose_plan,
     memory_per_stage,
 )
-from lightloom.parallel.memory import RECOMPUTE, does_not_fit, memory_by_stage
-from lightloom.practice import Recompute
+from lightloom.parallel.memory import RECOMPUTE, PlanMemory, does_not_fit
+from lightloom.practice import Dispatcher, Recompute
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.options import WorkloadOptions
 
@@ -37,7 +37,8 @@ class FittedPlan:
     """A plan and its memory under the least recomputation that fits, which ``options`` state.
 
     ``without`` is the plan with the least recomputation that was allowed, if that does not fit;
-    ``misfit`` says what is too large even so, where that is allowed.
+    ``misfit`` says what is too large even so, where that is allowed. ``dispatcher`` is what a
+    search chose, ``None`` for that of the scenario.
     """
 
     plan: Plan
@@ -45,6 +46,7 @@ class FittedPlan:
     memory: tuple[StageMemory, ...]
     without: FittedPlan | None = None
     misfit: str | None = None
+    dispatcher: Dispatcher | None = None
 
     @property
     def repaired(self) -> str | None:
@@ -75,21 +77,31 @@ def allowed_recomputation(scenario: Scenario, model: Model) -> tuple[Recompute, 
 
 
 def least_recomputation(
-    model: Model, plan: Plan, gpu: Gpu, base: MemoryOptions, levels: Sequence[Recompute]
+    memory: PlanMemory, plan: Plan, gpu: Gpu, base: MemoryOptions, levels: Sequence[Recompute]
 ) -> FittedPlan | None:
-    """A plan with the first of some recomputations that fits; ``None`` if none does."""
+    """A plan with the first of some recomputations that fits; ``None`` if none does.
+
+    What does not fit without is left out, see :func:`with_misfit`.
+    """
     room = gpu.hbm_capacity_bytes * (1 - base.reserve)
-    first: FittedPlan | None = None
     for level in levels:
         options = replace(base, recompute=level)
-        table = memory_by_stage(model, plan, options)
+        table = memory.by_stage(options)
         if table.peak_bytes <= room:
-            return FittedPlan(plan, options, tuple(table.stages()), without=first)
-        if first is None and level != levels[-1]:
-            stages = table.stages()
-            misfit = does_not_fit(stages, gpu.hbm_capacity_bytes, base.reserve)
-            first = FittedPlan(plan, options, tuple(stages), misfit=misfit)
+            return FittedPlan(plan, options, tuple(table.stages()))
     return None
+
+
+def with_misfit(
+    model: Model, fitted: FittedPlan, gpu: Gpu, levels: Sequence[Recompute]
+) -> FittedPlan:
+    """The plan, with what does not fit with the least of some recomputations."""
+    if fitted.options.recompute == levels[0]:
+        return fitted
+    options = replace(fitted.options, recompute=levels[0])
+    stages = memory_per_stage(model, fitted.plan, options)
+    misfit = does_not_fit(stages, gpu.hbm_capacity_bytes, options.reserve)
+    return replace(fitted, without=FittedPlan(fitted.plan, options, tuple(stages), misfit=misfit))
 
 
 def fitted_plan(scenario: Scenario, model: Model, gpu: Gpu, options: WorkloadOptions) -> FittedPlan:

@@ -67,7 +67,7 @@ class PlanCandidate:
 
     DEGREES: ClassVar = (
         *("tp", "pp", "ep", "cp", "etp", "expert_mode", "vpp", "dp"),
-        *("micro_batches", "micro_batch_size"),
+        *("micro_batches", "micro_batch_size", "schedule", "strategy"),
     )
 
     tp: int
@@ -80,6 +80,10 @@ class PlanCandidate:
     dp: int
     micro_batches: int
     micro_batch_size: int
+    schedule: str
+    strategy: str
+    dispatcher: str
+    sharded: str
     recompute: str
     peak_memory_bytes: float
     predicted_step_time_s: float
@@ -576,6 +580,8 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     packet_options(scenario)
     model = model_of(scenario)
     scenario = with_servers(with_published_gate(scenario, model), model)
+    if fitted is not None:
+        scenario = with_practice(scenario, fitted)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)
     equipment = equipment_of(scenario, gpu)
@@ -642,7 +648,17 @@ def with_published_gate(scenario: Scenario, model: Model) -> Scenario:
     return scenario.with_imbalance(model.gate)
 
 
-def _dispatcher(scenario: Scenario, model: Model) -> Dispatcher:
+def with_practice(scenario: Scenario, fitted: FittedPlan) -> Scenario:
+    """The scenario with what a search chose beside the plan: dispatcher and what ranks share."""
+    demand, memory = scenario.demand, scenario.memory
+    if fitted.dispatcher is not None:
+        demand = demand.model_copy(update={"dispatcher": fitted.dispatcher})
+    if fitted.options.sharded != memory.sharded:
+        memory = memory.model_copy(update={"sharded": fitted.options.sharded})
+    return scenario.model_copy(update={"demand": demand, "memory": memory})
+
+
+def dispatcher_of(scenario: Scenario, model: Model) -> Dispatcher:
     """The user's dispatcher; else that of the published training, else the one that suits it."""
     options = scenario.demand
     if options.dispatcher is not None:
@@ -661,7 +677,7 @@ def _deduplicates(scenario: Scenario, model: Model) -> bool:
         If the dispatcher sends every copy.
     """
     wanted = scenario.demand.deduplicate
-    sends_once = _dispatcher(scenario, model) == "flex"
+    sends_once = dispatcher_of(scenario, model) == "flex"
     if wanted and not sends_once:
         raise DemandError(
             "deduplicate with dispatcher alltoall: it sends every copy; use dispatcher flex, or "
@@ -673,7 +689,7 @@ def _deduplicates(scenario: Scenario, model: Model) -> bool:
 def dispatch_of(scenario: Scenario, model: Model, options: WorkloadOptions) -> Dispatch:
     """What sending copies of tokens takes on GPUs."""
     return Dispatch(
-        dispatcher=_dispatcher(scenario, model),
+        dispatcher=dispatcher_of(scenario, model),
         dropless=scenario.demand.capacity_factor is None,
         element_bytes=(
             options.dispatch_element_bytes,

@@ -15,7 +15,6 @@ from lightloom.models.parameters import parameter_parts
 from lightloom.parallel import StageMemory, does_not_fit, memory_per_stage
 from lightloom.parallel.choose import stated_plan
 from lightloom.parallel.memory import RECOMPUTE
-from lightloom.planner.expansion import ClusterExpansion, expand
 from lightloom.planner.formulas import FormulaJob
 from lightloom.practice import Recompute
 from lightloom.study.compare.fit import FittedPlan, fitted_plan, remedy
@@ -24,10 +23,6 @@ from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import PlanOptions, Scenario
 from lightloom.workload.programs.known import load_layers
 
-#: longest sequence that is looked for, and lengths that an expansion is shown for
-MAX_KILO_TOKENS = 2**20
-LENGTHS = tuple(2**power for power in range(12, 21))
-
 
 @dataclass(frozen=True)
 class JobMemory:
@@ -35,7 +30,7 @@ class JobMemory:
 
     Attributes
     ----------
-    model, gpu
+    scenario, model, gpu
         What is trained, on which GPUs.
     fitted
         The plan, and the memory of each stage with the recomputation that its options name.
@@ -45,6 +40,7 @@ class JobMemory:
         The smallest change that fits, where the plan does not.
     """
 
+    scenario: Scenario
     model: Model
     gpu: Gpu
     fitted: FittedPlan
@@ -89,7 +85,7 @@ def job_memory(scenario: Scenario) -> JobMemory:
     advice = None
     if fitted.misfit is not None:
         advice = remedy(scenario, model, gpu, fitted.options, fitted.plan)
-    return JobMemory(model, gpu, fitted, levels, advice)
+    return JobMemory(scenario, model, gpu, fitted, levels, advice)
 
 
 def formula_job(memory: JobMemory) -> FormulaJob:
@@ -117,41 +113,6 @@ def formula_job(memory: JobMemory) -> FormulaJob:
         ep=plan.ep,
         dp=plan.dense_dp,
     )
-
-
-def longest_sequence(memory: JobMemory) -> int:
-    """Tokens of the longest sequence that fits the plan, in steps of 1,024; 0 for none.
-
-    Everything is recomputed.
-    """
-    options = replace(memory.fitted.options, recompute="full")
-
-    def fits(kilo: int) -> bool:
-        plan = replace(memory.fitted.plan, seq_len=1024 * kilo)
-        stages = memory_per_stage(memory.model, plan, options)
-        return does_not_fit(stages, memory.gpu.hbm_capacity_bytes, options.reserve) is None
-
-    low, high = 0, 1
-    while high < MAX_KILO_TOKENS and fits(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return 1024 * low
-
-
-def expansions(memory: JobMemory) -> tuple[int, list[ClusterExpansion]]:
-    """The longest sequence of one context-parallel rank, and how the cluster grows for longer ones.
-
-    Raises
-    ------
-    PlanError
-        If not even 1,024 tokens fit.
-    """
-    longest = longest_sequence(memory)
-    if not longest:
-        raise PlanError("expansion: not even 1,024 tokens fit this plan; add GPUs, or --tp or --pp")
-    return longest, [expand(seq, longest=longest, ep=memory.fitted.plan.ep) for seq in LENGTHS]
 
 
 def one_replica(model: Model, plan: PlanOptions) -> tuple[int, PlanOptions]:

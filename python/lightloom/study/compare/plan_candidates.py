@@ -2,48 +2,59 @@
 
 They are all combinations of TP, PP, EP, CP, expert-TP, chunks per stage and sizes of micro-batches,
 with what the user gives, the same tokens per step, and the least recomputation that fits. Experts
-are divided by TP as other layers are, or by a divisor of it, folded. Sequences, orders and
-schedules are the given or published ones.
+are divided by TP as other layers are, or by a divisor of it, folded. Sequences and orders are the
+given or published ones. Where plans are searched for by name (``--plan search``), so are schedules,
+strategies of all-to-alls, dispatchers and what ranks share out (ZeRO), unless these are given.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
+from lightloom.demand.folding import RankSums
 from lightloom.errors import DemandError, PlanError
 from lightloom.fabric import Cluster, Fabric
 from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.parallel import Plan, stated_plan
 from lightloom.parallel.choose import BATCH, divisors
-from lightloom.parallel.memory import RECOMPUTE
+from lightloom.parallel.memory import RECOMPUTE, MemoryOptions, PlanMemory
+from lightloom.parallel.overlap import CHUNKED
 from lightloom.parallel.plan import MICRO_BATCHES_PER_STAGE, usual_length
+from lightloom.practice import Dispatcher, PipelineSchedule, PlanStrategy, Sharded
 from lightloom.study.compare.fit import (
     FittedPlan,
     allowed_recomputation,
     fitted_plan,
     least_recomputation,
     memory_options,
+    with_misfit,
 )
 from lightloom.study.compare.job import (
     cluster_of,
     compute_model,
+    dispatcher_of,
     with_published_gate,
     workload_options,
 )
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.step_estimate import StepEstimate, StepEstimates
+from lightloom.workload.options import WorkloadOptions
 
 #: tokens of a step where nothing was given or published: at most those of DeepSeek-V3's
 MAX_STEP_TOKENS = 2**26
 #: sequences of a micro-batch, at most
 MAX_MICRO_BATCH_SIZE = 8
+#: what a search chooses of, the usual ones first
+SCHEDULES, STRATEGIES = get_args(PipelineSchedule), get_args(PlanStrategy)
+DISPATCHERS, SHARDED = get_args(Dispatcher), get_args(Sharded)
 #: tokens of a sequence that each CP rank has at least
 MIN_CP_TOKENS = 4096
 
@@ -76,19 +87,32 @@ class PredictedPlan:
         """The fastest first; of equal ones that with least pipeline stages and TP."""
         plan = self.plan
         simple = plan.pp, plan.tp, plan.cp, plan.ep, plan.vpp, plan.micro_batch_size, -plan.etp
-        return self.step_time_s / plan.tokens_per_step, *simple
+        usual = SCHEDULES.index(plan.schedule), STRATEGIES.index(plan.strategy)
+        shared = SHARDED.index(self.fitted.options.sharded)
+        return self.step_time_s / plan.tokens_per_step, *simple, *usual, shared
 
 
 class Candidates:
-    """Plans of one scenario, of so many sequences per step; as many as usual if not given."""
+    """Plans of one scenario, of so many sequences per step; as many as usual if not given.
 
-    def __init__(self, scenario: Scenario, model: Model, sequences: int | None = None) -> None:
+    Of searches by name ``practice`` varies as well, unless it is false.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        model: Model,
+        sequences: int | None = None,
+        *,
+        practice: bool = True,
+    ) -> None:
+        self._practice = practice
         self.stated = _stated(scenario, model)
         self.scenario, self._model = scenario, model
         self._gpu = load_gpu(scenario.cluster.gpu)
-        self._options = workload_options(scenario, model)
+        self.options = workload_options(scenario, model)
         self._sequences = sequences or _sequences(scenario, model, self.stated)
-        self._memory = memory_options(scenario, model, self._gpu, self._options)
+        self._memory = memory_options(scenario, model, self._gpu, self.options)
         self._levels = allowed_recomputation(scenario, model)
 
     def plans(self) -> Iterator[Plan]:
@@ -98,42 +122,111 @@ class Candidates:
             if base is None:
                 continue
             for size in self._sizes:
-                yield from self._with_chunks(self._resized(base, size))
+                for plan in self._with_chunks(self._resized(base, size)):
+                    yield from self._practices(plan)
 
     def fitting(self) -> list[FittedPlan]:
-        """All plans, with the least recomputation that fits."""
-        fitted = (
-            least_recomputation(self._model, plan, self._gpu, self._memory, self._levels)
-            for plan in self.plans()
-        )
-        return [one for one in fitted if one is not None]
+        """All plans, with the least recomputation that fits, by each dispatcher.
+
+        Ranks share out more than states only where that saves recomputation.
+        """
+        found: list[FittedPlan] = []
+        for plan in self.plans():
+            dispatchers = self._dispatchers if plan.ep > 1 else self._dispatchers[:1]
+            for fitted in self._fitted(plan):
+                found += [dataclasses.replace(fitted, dispatcher=name) for name in dispatchers]
+        return found
+
+    def _fitted(self, plan: Plan) -> Iterator[FittedPlan]:
+        """The plan with less and less recomputation, as ranks share out more."""
+        levels, of_plan = self._levels, PlanMemory(self._model, plan)
+        for memory in self._memories if plan.zero1 else self._memories[:1]:
+            if not levels:
+                return
+            try:
+                fitted = least_recomputation(of_plan, plan, self._gpu, memory, levels)
+            except PlanError:
+                return  # a schedule that cannot share them
+            if fitted is not None:
+                yield fitted
+                levels = levels[: levels.index(fitted.options.recompute)]
+
+    def explained(self, fitted: FittedPlan) -> FittedPlan:
+        """A plan, with what does not fit with less recomputation."""
+        return with_misfit(self._model, fitted, self._gpu, self._levels)
+
+    @property
+    def _searches_practice(self) -> bool:
+        """Whether plans are searched for by name."""
+        return self._practice and self.scenario.plan.source == "search"
+
+    @functools.cached_property
+    def _dispatchers(self) -> tuple[Dispatcher | None, ...]:
+        """Ways to send copies that nobody said, the usual one first; ``None`` for what is said."""
+        demand = self.scenario.demand
+        is_said = demand.dispatcher is not None or demand.deduplicate is not None
+        if is_said or not self._searches_practice or not self._model.num_moe_layers:
+            return (None,)
+        usual = dispatcher_of(self.scenario, self._model)
+        return tuple(sorted(DISPATCHERS, key=lambda name: name != usual))
+
+    @functools.cached_property
+    def _memories(self) -> list[MemoryOptions]:
+        """What ranks may share out, the least first."""
+        is_said = "sharded" in self.scenario.memory.model_fields_set
+        if is_said or not self._searches_practice:
+            return [self._memory]
+        return [dataclasses.replace(self._memory, sharded=name) for name in SHARDED]
+
+    def _practices(self, plan: Plan) -> Iterator[Plan]:
+        """The plan, and the same by other schedules and strategies that nobody said."""
+        yield plan
+        if not self._searches_practice:
+            return
+        plans, given = [plan], self.scenario.plan
+        if given.schedule is None and plan.pp > 1 and plan.vpp == 1 and plan.schedule == "1f1b":
+            plans += _changed(plan, [{"schedule": name} for name in SCHEDULES[1:]])
+        strategies: list[dict[str, Any]] = []
+        if given.strategy is None and min(plan.ep, plan.etp) > 1 and plan.strategy == "O1":
+            strategies = [{"strategy": name} for name in CHUNKED]
+            whole = {"sequence_parallel": False, "overlap_tp": False}
+            strategies.append({"strategy": "baseline", **whole})
+        yield from plans[1:]
+        for each in plans:
+            yield from _changed(each, strategies)
 
     def published(self) -> FittedPlan | None:
         """The stated plan as it is, if it fits."""
         if self.stated is None:
             return None
         try:
-            fitted = fitted_plan(self.scenario, self._model, self._gpu, self._options)
+            fitted = fitted_plan(self.scenario, self._model, self._gpu, self.options)
         except PlanError:
             return None
         return None if fitted.misfit else fitted
 
-    def estimates(self, cluster: Cluster) -> StepEstimates:
+    def estimates(self, cluster: Cluster) -> PracticeEstimates:
         """Steps in closed form on machines as a fabric has them."""
-        scenario = with_published_gate(self.scenario, self._model)
-        compute = {
-            level: compute_model(
-                scenario,
-                self._model,
-                self._options,
-                dataclasses.replace(self._memory, recompute=level),
-            )
-            for level in RECOMPUTE
-        }
-        return StepEstimates(scenario, self._model, self._options, cluster, compute)
+        drawn: dict[Hashable, RankSums] = {}
+        return PracticeEstimates(
+            {
+                name: self._estimates_of(name, cluster, drawn)
+                for name in dict.fromkeys((*self._dispatchers, None))
+            }
+        )
+
+    def _estimates_of(
+        self, dispatcher: Dispatcher | None, cluster: Cluster, drawn: dict[Hashable, RankSums]
+    ) -> StepEstimates:
+        scenario = self.scenario
+        if dispatcher is not None:
+            demand = scenario.demand.model_copy(update={"dispatcher": dispatcher})
+            scenario = scenario.model_copy(update={"demand": demand})
+        options = workload_options(scenario, self._model)
+        return step_estimates(scenario, self._model, options, self._memory, cluster, drawn)
 
     @staticmethod
-    def estimated(plans: Sequence[FittedPlan], estimates: StepEstimates) -> list[PredictedPlan]:
+    def estimated(plans: Sequence[FittedPlan], estimates: PracticeEstimates) -> list[PredictedPlan]:
         """Plans with their steps in closed form, the fastest first.
 
         Those that cannot be placed on servers are left out, and those that a file of demand is
@@ -142,7 +235,7 @@ class Candidates:
         found = []
         for fitted in plans:
             with contextlib.suppress(DemandError, PlanError):
-                step = estimates.of(fitted.plan, fitted.options.recompute)
+                step = estimates.of(fitted)
                 found.append(PredictedPlan(fitted, step, step.step_time_s, is_screened=True))
         return sorted(found, key=lambda choice: choice.order)
 
@@ -237,6 +330,41 @@ class Candidates:
         if given.micro_batches is not None or given.micro_batch_size is not None:
             return [_micro_batch_size(self.scenario, self._model)]
         return [2**power for power in range(MAX_MICRO_BATCH_SIZE.bit_length())]
+
+
+class PracticeEstimates(NamedTuple):
+    """Steps in closed form by each dispatcher."""
+
+    by_dispatcher: Mapping[Dispatcher | None, StepEstimates]
+
+    def of(self, fitted: FittedPlan) -> StepEstimate:
+        """The step of a plan as it fits; see :meth:`.StepEstimates.of` for errors."""
+        estimates = self.by_dispatcher[fitted.dispatcher]
+        return estimates.of(fitted.plan, fitted.options.recompute, fitted.options.sharded)
+
+
+def _changed(plan: Plan, changes: Sequence[Mapping[str, Any]]) -> Iterator[Plan]:
+    """The plan with each of some changes that is possible."""
+    for change in changes:
+        with contextlib.suppress(PlanError):
+            yield dataclasses.replace(plan, **change)
+
+
+def step_estimates(
+    scenario: Scenario,
+    model: Model,
+    options: WorkloadOptions,
+    memory: MemoryOptions,
+    cluster: Cluster,
+    drawn: dict[Hashable, RankSums] | None = None,
+) -> StepEstimates:
+    """Steps of the plans of a scenario in closed form, on machines as a fabric has them."""
+    scenario = with_published_gate(scenario, model)
+    compute = {
+        level: compute_model(scenario, model, options, dataclasses.replace(memory, recompute=level))
+        for level in RECOMPUTE
+    }
+    return StepEstimates(scenario, model, options, cluster, compute, drawn)
 
 
 def _may_have_chunks(plan: Plan) -> bool:

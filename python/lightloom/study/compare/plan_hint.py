@@ -53,7 +53,7 @@ def _is_published(job: ModelJob) -> bool:
 def _faster(job: ModelJob, monitor: Monitor[Any]) -> str | None:
     plan = job.scenario.plan.model_copy(update={"source": "search"})
     alone: dict[str, Any] = {"plan": plan, "fabrics": (FABRIC,), "fabric_options": {}}
-    searched = planned_job(job.scenario.model_copy(update=alone), monitor)
+    searched = planned_job(job.scenario.model_copy(update=alone), monitor, practice=False)
     published = next(
         (candidate for candidate in searched.candidates if _is_of(candidate, job.plan)), None
     )

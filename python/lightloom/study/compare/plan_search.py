@@ -32,14 +32,14 @@ from lightloom.study.compare.fit import FittedPlan, MisfitError
 from lightloom.study.compare.job import (
     ModelJob,
     PlanCandidate,
+    dispatcher_of,
     load_fabrics,
     model_of,
     prepare,
 )
-from lightloom.study.compare.plan_candidates import Candidates, PredictedPlan
+from lightloom.study.compare.plan_candidates import Candidates, PracticeEstimates, PredictedPlan
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.compare.step_estimate import StepEstimates
 from lightloom.units import show_time
 
 #: the fabric that plans are screened on: one that no plan overloads
@@ -63,18 +63,27 @@ Found = TypeVar("Found")
 
 
 def planned_job(
-    scenario: Scenario, monitor: Monitor[Any] | None = None, *, sequences: int | None = None
+    scenario: Scenario,
+    monitor: Monitor[Any] | None = None,
+    *,
+    sequences: int | None = None,
+    practice: bool = True,
 ) -> ModelJob:
     """The job with the plan of the first fabric, see :func:`planned_jobs`."""
-    return planned_jobs(scenario, monitor, sequences=sequences)[0]
+    return planned_jobs(scenario, monitor, sequences=sequences, practice=practice)[0]
 
 
 def planned_jobs(
-    scenario: Scenario, monitor: Monitor[Any] | None = None, *, sequences: int | None = None
+    scenario: Scenario,
+    monitor: Monitor[Any] | None = None,
+    *,
+    sequences: int | None = None,
+    practice: bool = True,
 ) -> list[ModelJob]:
     """Look everything up; search plans where the scenario says so, or where none is stated.
 
-    ``sequences`` are those of a step; by default those of the stated plan, or four per GPU.
+    ``sequences`` are those of a step; by default those of the stated plan, or four per GPU. A
+    search by name varies ``practice`` as well, unless it is false.
 
     Returns
     -------
@@ -91,7 +100,7 @@ def planned_jobs(
     """
     model = model_of(scenario)
     scenario = with_servers(scenario, model)
-    candidates = Candidates(scenario, model, sequences)
+    candidates = Candidates(scenario, model, sequences, practice=practice)
     source, stated = scenario.plan.source, candidates.stated
     if source == "published" and (stated is None or model.plan is None):
         raise PlanError(
@@ -111,7 +120,7 @@ def planned_jobs(
     with _Pool(monitor) as pool:
         predicted = _predicted(candidates, fitting, fabrics, pool)
     # without any, the rule finds none either, and says what is wrong with the closest
-    return _searched(scenario, fabrics, predicted) if predicted else [_prepared(scenario, model)]
+    return _searched(candidates, fabrics, predicted) if predicted else [_prepared(scenario, model)]
 
 
 def _prepared(scenario: Scenario, model: Model) -> ModelJob:
@@ -169,7 +178,7 @@ def _job(scenario: Scenario, choice: PredictedPlan) -> ModelJob:
 
 
 def _simulated(
-    scenario: Scenario, estimates: StepEstimates, choice: PredictedPlan, watch: Progress
+    scenario: Scenario, estimates: PracticeEstimates, choice: PredictedPlan, watch: Progress
 ) -> PredictedPlan:
     """Predicted from a step with few micro-batches, all else as it is.
 
@@ -181,7 +190,7 @@ def _simulated(
     few = fills.jobs[0]
     assert isinstance(few, ModelJob)
     if len(fills.jobs) == 1 and few.plan.micro_batches < choice.plan.micro_batches:
-        short = estimates.of(few.plan, choice.fitted.options.recompute)
+        short = estimates.of(dataclasses.replace(choice.fitted, plan=few.plan))
         seconds *= choice.step_time_s / short.step_time_s
     times: dict[Fabric, float] = {PLAIN: seconds}
     return dataclasses.replace(choice, step_time_s=seconds, is_screened=False, times_s=times)
@@ -250,16 +259,23 @@ def title(plan: Plan | PlanCandidate | Mapping[str, Any]) -> str:
     text += f" CP{of['cp']}" if of["cp"] > 1 else ""
     text += f" ETP{of['etp']}" if of["etp"] != of["tp"] else ""
     text += f" VPP{of['vpp']}" if of["vpp"] > 1 else ""
-    return text + (f" MBS{of['micro_batch_size']}" if of["micro_batch_size"] > 1 else "")
+    text += f" MBS{of['micro_batch_size']}" if of["micro_batch_size"] > 1 else ""
+    # earlier versions recorded neither of candidates
+    usual = {"schedule": "1f1b", "strategy": "O1"}
+    return text + "".join(f" {of[n]}" for n in usual if of.get(n, usual[n]) != usual[n])
 
 
 def _searched(
-    scenario: Scenario, fabrics: Sequence[Fabric], predicted: Sequence[PredictedPlan]
+    known: Candidates, fabrics: Sequence[Fabric], predicted: Sequence[PredictedPlan]
 ) -> list[ModelJob]:
     """A job for each plan that is the fastest on some fabric, and all that were predicted."""
+    scenario = known.scenario
+    usual = dispatcher_of(scenario, model_of(scenario))
     candidates = tuple(
         PlanCandidate(
             **{name: getattr(candidate.plan, name) for name in PlanCandidate.DEGREES},
+            dispatcher=candidate.fitted.dispatcher or usual,
+            sharded=candidate.fitted.options.sharded if candidate.plan.zero1 else "states",
             recompute=candidate.fitted.options.recompute,
             peak_memory_bytes=max(stage.total_bytes for stage in candidate.fitted.memory),
             predicted_step_time_s=candidate.step_time_s,
@@ -283,7 +299,8 @@ def _searched(
         stated = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in degrees)
         provenance = (text, f"given: {stated}") if stated else (text,)
         plan = dataclasses.replace(choice.plan, origin="searched", provenance=provenance)
-        job = prepare(scenario, dataclasses.replace(choice.fitted, plan=plan))
+        fitted = known.explained(choice.fitted)
+        job = prepare(scenario, dataclasses.replace(fitted, plan=plan))
         kept = tuple(fabric for fabric in job.fabrics if fabric in kept_by)
         job = dataclasses.replace(job, candidates=candidates, plans_that_fit=len(predicted))
         jobs.append(dataclasses.replace(job, fabrics=kept))

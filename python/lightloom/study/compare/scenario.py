@@ -28,7 +28,7 @@ from lightloom.hardware.gpus import gpu_names, load_gpu
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.formats import parse_toml, read_toml
-from lightloom.inputs.sizes import QueueSize, whole_bytes
+from lightloom.inputs.sizes import QueueSize, TokenCount, whole_bytes
 from lightloom.inputs.strict import (
     File,
     Name,
@@ -156,7 +156,9 @@ class PlanOptions(Strict):
         description="Sequences of a step, in place of micro-batches; one for all numbers of GPUs is"
         " strong scaling, one for each weak scaling.",
     )
-    seq_len: Whole | None = Field(None, description="Tokens per sequence.")
+    seq_len: TokenCount | None = Field(
+        None, description="Tokens per sequence, such as 8192, 128K or 1M (of 1,024 and 1,048,576)."
+    )
     zero1: Switch | None = Field(
         None, description="Shard the optimizer states over the data-parallel ranks (ZeRO-1)."
     )

@@ -3,6 +3,7 @@
 import pytest
 
 from lightloom.errors import InputError
+from lightloom.report.worth_of_strategies import worth_grids
 from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario, compare
 from lightloom.study.compare.scenario import OrderOptions
 
@@ -33,6 +34,24 @@ def test_an_order_says_what_the_others_would_take(scenario):
     assert found.variants_s["priorities=none"] == plain.step_time_s
     assert found.step_time_s < 0.95 * plain.step_time_s
     assert any("if no traffic goes first (priorities=none)" in note for note in found.notes)
+
+
+def test_a_table_says_what_each_order_is_worth_on_each_fabric(scenario):
+    asked = ordered(scenario, OrderOptions(priorities="monta"))
+    found = compare(asked.model_copy(update={"fabrics": ("fat-tree", "mixnet")}))
+    (grid,) = worth_grids(found.results)
+    assert [row[0] for row in grid.rows] == ["fat-tree", "mixnet"]
+    for row, result in zip(grid.rows, found.results, strict=True):
+        name, none_s, monta_s, pipeline_s, best, gain = row
+        assert name == result.fabric
+        assert monta_s == result.sample_step_times_s[0]
+        assert [none_s, pipeline_s] == [
+            result.variants_s[f"priorities={order}"] for order in ("none", "pipeline")
+        ]
+        fastest = {"none": none_s, "monta": monta_s, "pipeline": pipeline_s}[best]
+        assert fastest == min(none_s, monta_s, pipeline_s)
+        assert float(gain) == pytest.approx(100 * (none_s / fastest - 1), abs=0.05)
+    assert worth_grids(compare(ordered(scenario, OrderOptions())).results) == []
 
 
 def test_early_gradients_delay_nothing_where_all_else_goes_first(scenario):
