@@ -42,6 +42,8 @@ is the compute time of the busiest stage, without collectives, bubbles and the e
 FIGURES = Path(__file__).parent / "mixnet-figures.md"
 DOCUMENT = ROOT / "docs" / "explanation" / "compute-calibration.md"
 DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
+#: the operators of the server whose steps were measured
+SERVER = Path(__file__).parent / "b200_server.toml"
 SUSTAINED = DATA / "sustained.toml"
 
 
@@ -73,7 +75,7 @@ class Calibration:
         self.cases = cases
         self.collectives = collectives
         # the permutation that was measured on the same server
-        self.base = ComputeModel.load("b200", permutation="unfused")
+        self.base = ComputeModel.load("b200", SERVER, permutation="unfused")
 
     def composer(self, sustained: float) -> Composer:
         """A composer with this factor."""

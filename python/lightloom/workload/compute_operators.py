@@ -12,6 +12,8 @@ All times are divided by one number, ``sustained``: how fast operators run withi
 how fast they were alone (``hardware/data/sustained.toml``, fitted to measured steps).
 
 Operators in FP8 (names end in ``_fp8``) are fractions of the FP8 peak; MXFP8 uses the same ones.
+Those in NVFP4 end in ``_fp4``. Curves of attention are of heads of 128; beside its products a
+score costs ``score_s`` (its exponential), of which narrow heads have more per FLOP.
 
 Left out: overlap of operators within a GPU, clock and power management beyond one sustained
 factor.
@@ -33,6 +35,7 @@ from lightloom.hardware.gpus import Gpu
 from lightloom.hardware.values import Source, Table, Value, read_toml, resolve, values_of
 from lightloom.inputs.files import MAX_TEXT_BYTES, read_file
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
+from lightloom.practice import Precision
 
 Array = npt.NDArray[np.float64]
 
@@ -49,10 +52,14 @@ OPERATORS = (
     "attention_latent_backward",
 )
 
-#: end of the name of an operator in FP8, and the operators that exist in FP8
-FP8 = "_fp8"
-FP8_OPERATORS = tuple(name + FP8 for name in OPERATORS if "matmul" in name)
-ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS)
+#: end of the name of an operator in FP8 and FP4
+FP8, FP4 = "_fp8", "_fp4"
+#: the same by format of products
+SUFFIXES: dict[Precision, str] = {"bf16": "", "fp8": FP8, "mxfp8": FP8, "nvfp4": FP4}
+PRODUCTS = tuple(name for name in OPERATORS if "matmul" in name)
+FP8_OPERATORS = tuple(name + FP8 for name in PRODUCTS)
+FP4_OPERATORS = tuple(name + FP4 for name in PRODUCTS)
+ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS, *FP4_OPERATORS)
 
 #: operators whose time is set by bytes
 MEMORY_KINDS = ("elementwise", "permute", "permute_unfused", "cross_entropy", "optimizer")
@@ -71,6 +78,7 @@ class CurveTable(Table):
     launch_s: float = Field(default=0.0, ge=0)
     bandwidth_efficiency: float | None = Field(default=None, gt=0)
     norm: float = Field(default=1.0, ge=0.5, le=64)
+    score_s: float = Field(default=0.0, ge=0, le=1e-9)
     source: str = ""
     assumed: bool = False
     rows: int = Field(default=0, ge=0)
@@ -178,6 +186,7 @@ class Curve:
     launch_s: float
     bandwidth_efficiency: float | None
     norm: float
+    score_s: float = 0.0
 
     def efficiency_at(self, flops: npt.ArrayLike) -> Array:
         """Efficiency at sizes above 0, same shape."""
@@ -315,6 +324,7 @@ def _build(file: EfficiencyFile, name: str) -> Efficiencies:
             table.launch_s,
             table.bandwidth_efficiency,
             table.norm,
+            table.score_s,
         )
         for key, table in file.operators.items()
     }
