@@ -188,12 +188,18 @@ def build(shared: Path) -> dict[str, str]:
         like = fits
         text = as_toml(device.title, Path(__file__).name, sources_toml(device), memory, fits)
         if device.name == "b200":
-            texts["b200_server.toml"] = text
+            texts["b200_server.toml"] = text + sustained_of_server()
             texts |= fit_blackwell.build(fits, memory)
         else:
             texts[f"efficiency_{device.name}.toml"] = text
             texts |= fit_amd.build(fits, memory)
     return texts | fit_hopper.build()
+
+
+def sustained_of_server() -> str:
+    """The factor of the server, which ``run.py`` fits to its steps."""
+    text = place_of("b200_server.toml").read_text(encoding="utf-8")
+    return "\n" + text[text.index("[sources.steps]") :]
 
 
 def place_of(name: str) -> Path:

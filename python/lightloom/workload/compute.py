@@ -143,7 +143,7 @@ class ComputeModel:
         kernels = Kernels(
             description,
             _load_efficiencies(description, profile),
-            load_launches(),
+            load_launches(profile),
             precision,
             permutation,
             cuda_graphs,

@@ -104,12 +104,22 @@ class MemoryTable(Table):
     assumed: bool = False
 
 
+class OwnLaunches(Table):
+    """What a user measured of launching kernels; see :class:`Launches`."""
+
+    host_s: Value | None = None
+    gap_s: Value | None = None
+    graph_gap_s: Value | None = None
+    synchronize_s: Value | None = None
+
+
 class EfficiencyFile(Table):
     """Efficiencies of one GPU; a user's profile may give only some of them."""
 
     sources: dict[str, Source] = Field(default_factory=dict)
     operators: dict[str, CurveTable] = Field(default_factory=dict)
     memory: dict[str, MemoryTable] = Field(default_factory=dict)
+    launch: OwnLaunches | None = None
     sustained: Value | None = None
 
 
@@ -162,18 +172,21 @@ class Launches:
         return np.maximum(seconds + gaps * self.gap_s, kernels * self.host_s)
 
 
-def load_launches() -> Launches:
-    """The packaged launch times."""
+def load_launches(profile: Path | None = None) -> Launches:
+    """The packaged launch times, overridden by those of a user's profile in TOML."""
     file = read_toml(None, "launch.toml", LaunchFile)
     values = values_of(file)
     resolved = resolve(values, file.sources)
-    return Launches(
-        file.host_s.value,
-        file.gap_s.value,
-        file.graph_gap_s.value,
-        file.synchronize_s.value,
-        {f"launch.{name}": str(value) for name, value in resolved.items()},
-    )
+    seconds = {name: value.value for name, value in values.items()}
+    provenance = {f"launch.{name}": str(value) for name, value in resolved.items()}
+    if profile is not None and profile.suffix.lower() != ".csv":
+        own = _read_toml(profile)
+        for name, value in (values_of(own.launch) if own.launch else {}).items():
+            if value.value < 0:
+                raise HardwareError(f"{profile}: launch.{name} must not be below 0")
+            seconds[name] = value.value
+            provenance[f"launch.{name}"] = _source(value, own, str(profile))
+    return Launches(**seconds, provenance=provenance)
 
 
 @dataclass(frozen=True)
