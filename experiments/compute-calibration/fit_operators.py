@@ -5,7 +5,7 @@
 Reads the operator tables of SimuMax (MooreThreads/SimuMax, Apache-2.0), fits the roofline of
 ``lightloom.workload.compute_operators`` to them and writes ``efficiency_a100.toml`` into
 ``lightloom/hardware/data``, and the operators of their server of B200 into ``b200_server.toml``, a
-profile here; ``fit_hopper.py``, ``fit_blackwell.py`` and ``fit_amd.py`` make the files of other GPUs.
+profile here; ``fit_hopper.py``, ``fit_blackwell.py`` and ``fit_amd.py`` make the files of others.
 ``--check`` only says whether the files are what would be written.
 """
 

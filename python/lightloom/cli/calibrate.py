@@ -80,14 +80,14 @@ def _run(call: CommandCall) -> None:
         profile_text,
         sustained_ratio,
     )
-    from lightloom.study.calibration.operations import Shapes, operations
+    from lightloom.study.calibration.operations import TriedShapes, operations
     from lightloom.study.calibration.rows import keep_row, read_rows
 
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables.get("gpu"))
     options = call.build(CalibrateOptions)
     gpu = load_gpu(options.gpu)
-    shapes = Shapes() if options.model is None else Shapes.of(load_model(options.model))
+    shapes = TriedShapes() if options.model is None else TriedShapes.of(load_model(options.model))
     kept = Path(f"{options.write_profile}.rows.csv")
     check_all_writable([options.write_profile, kept, *outputs.files()])
     device = torch_device.open_device()

@@ -121,12 +121,10 @@ def steps_of(trace: Trace) -> tuple[list[int], list[int]]:
     InputError
         If there is none.
     """
-    steps = {
-        entry.step
-        for rank in trace.ranks.values()
-        for entry in (*rank.calls, *rank.computes)
-        if entry.phase != "setup"
-    }
+    ranks = trace.ranks.values()
+    steps = {call.step for rank in ranks for call in rank.calls if call.phase != "setup"}
+    # what one GPU trains alone has no calls
+    steps |= {part.step for rank in ranks for part in rank.computes if part.phase != "setup"}
     if not steps:
         raise InputError("the trace holds no calls and no computation of a training step")
     ended = min(recorded.steps for recorded in trace.ranks.values())

@@ -2,7 +2,7 @@
 
 Every method returns :class:`Work`, the time that kernels take and how many they are; the time of a
 part of a layer follows from the sum over its kernels (:meth:`Kernels.seconds`). In FP8 and NVFP4,
-linear layers quantize their operands: BF16 values are read, and values with scales are written twice,
+linear layers quantize their operands: BF16 values are read, values with scales are written twice,
 along rows for this product and along columns for the weight gradient. Where the kernel before
 writes them in FP8 at once (norms and activation functions, as in Transformer Engine), that costs
 nothing more; routed experts have no such kernel before them. Weights are quantized once per step,

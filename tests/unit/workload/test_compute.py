@@ -267,7 +267,7 @@ def test_assumed_and_provenance():
     assert h800.assumed
     assert "taken equal to H100" in h800.provenance["gpu.peak_bf16_flops"]
     assert "OpenXLA" in h800.provenance["matmul"]
-    assert "derived from the forward operator" in h800.provenance["matmul_accumulate"]
+    assert "derived from another operator" in h800.provenance["matmul_accumulate_fp8"]
     assert "5 to 25 us" in h800.provenance["launch.host_s"]
 
 
@@ -367,7 +367,7 @@ def test_permutation_is_several_times_slower_where_it_is_not_fused():
         ComputeModel.load("h800", permutation=p).gate(DEEPSEEK, 4096, False)
         for p in ("fused", "unfused")
     )
-    assert 4 < unfused / fused < 10
+    assert 2.5 < unfused / fused < 6
 
 
 def test_small_experts_are_bound_by_their_launches():

@@ -67,7 +67,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Shapes:
+class TriedShapes:
     """Inputs and outputs of linear layers and experts, groups of experts, and attention."""
 
     linear: tuple[tuple[int, int], ...] = LINEAR
@@ -76,7 +76,7 @@ class Shapes:
     attention: tuple[tuple[int, ...], ...] = ATTENTION
 
     @classmethod
-    def of(cls, model: Model) -> Shapes:
+    def of(cls, model: Model) -> TriedShapes:
         """Those of a model, without parallelism within a layer."""
         linear = {
             (round(layer.inputs), round(layer.outputs)) for layer in projections(model, 1.0, 1)
@@ -88,7 +88,7 @@ class Shapes:
                 (model.ffn_size, model.hidden_size),
             }
         experts: tuple[tuple[int, int], ...] = EXPERTS
-        groups = GROUPS
+        groups: tuple[tuple[int, int], ...] = GROUPS
         if model.num_moe_layers:
             width, hidden = model.expert_ffn_size, model.expert_hidden
             experts = ((hidden, gated * width), (width, hidden))
@@ -123,7 +123,7 @@ def attention(operator: str, shape: tuple[int, ...]) -> Operation:
     return Operation(operator, shape, flops * (2.5 if operator.endswith("backward") else 1.0))
 
 
-def operations(shapes: Shapes, fp8: bool) -> Iterator[Operation]:
+def operations(shapes: TriedShapes, fp8: bool) -> Iterator[Operation]:
     """Everything that is measured, what matters most first; ``fp8`` if the GPU computes in it."""
     for sizes in shapes.linear:
         for tokens in TOKENS:

@@ -17,6 +17,9 @@ from lightloom.models.model import Model
 from lightloom.study.calibration.measure import Run
 from lightloom.study.calibration.operations import Operation
 
+#: what PyTorch has is not known where it is not installed: a tensor, and the package itself
+Tensor = Any
+Package = Any
 #: operators that are issued to see how long the host takes
 ISSUED = 1000
 
@@ -45,7 +48,7 @@ def open_device(place: str = "cuda") -> TorchDevice:
 class TorchDevice:
     """Operations with PyTorch's own kernels; times of a GPU are of events of its stream."""
 
-    def __init__(self, torch: Any, place: str = "cuda") -> None:
+    def __init__(self, torch: Package, place: str = "cuda") -> None:
         self._torch, self._place = torch, place
         self.title = "CPU" if place == "cpu" else str(torch.cuda.get_device_name(0))
         #: what was slower than a framework would choose, by what it was
@@ -86,7 +89,7 @@ class TorchDevice:
             found["graph_gap_s"] = self._gap(few)
         return found
 
-    def _gap(self, few: Any) -> float:
+    def _gap(self, few: Tensor) -> float:
         """Time of the smallest kernel of a graph: next to nothing, and the gap to the next."""
         cuda = self._torch.cuda
         graph = cuda.CUDAGraph()
@@ -158,7 +161,7 @@ class TorchDevice:
             return self._grouped_fp8(tokens, weights, ends)
         return self._faster(f"{name} {experts} x {rows} x {k} x {n}", grouped, sequential)
 
-    def _grouped_fp8(self, tokens: Any, weights: Any, ends: Any) -> Run:
+    def _grouped_fp8(self, tokens: Tensor, weights: Tensor, ends: Tensor) -> Run:
         torch = self._torch
         experts, _, outputs = weights.shape
         left = tokens.to(torch.float8_e4m3fn)
@@ -200,7 +203,7 @@ class TorchDevice:
         grad = self._torch.autograd.grad
         return lambda: grad(output, inputs, gradient, retain_graph=True)
 
-    def _attend(self, *inputs: Any) -> Any:
+    def _attend(self, *inputs: Tensor) -> Any:
         """Causal attention; of several back ends on a GPU, cuDNN's is first."""
         attend = self._torch.nn.functional.scaled_dot_product_attention
         grouped = inputs[0].shape[1] != inputs[1].shape[1]
@@ -270,17 +273,17 @@ class TorchDevice:
 
         return run
 
-    def _activated(self, model: Model, states: Any) -> Any:
+    def _activated(self, model: Model, states: Tensor) -> Any:
         functional = self._torch.nn.functional
         if not model.gated_ffn:
             return functional.gelu(states)
         gate, up = states.chunk(2, dim=-1)
         return functional.silu(gate) * up
 
-    def _network(self, model: Model, states: Any, weights: dict[str, Any]) -> Any:
+    def _network(self, model: Model, states: Tensor, weights: dict[str, Tensor]) -> Any:
         return self._activated(model, states @ weights["up"].t()) @ weights["down"].t()
 
-    def _experts(self, model: Model, states: Any, weights: dict[str, Any]) -> Any:
+    def _experts(self, model: Model, states: Tensor, weights: dict[str, Tensor]) -> Any:
         """Router, copies in the order of experts, their products, and the weighted sum."""
         torch = self._torch
         scores = (states @ weights["router"].t()).float().softmax(-1)
@@ -294,7 +297,7 @@ class TorchDevice:
         found = found * chosen.flatten()[order, None].to(found.dtype)
         return torch.zeros_like(states).index_add(0, rows, found)
 
-    def _of_groups(self, states: Any, weights: Any, ends: Any, counts: Any) -> Any:
+    def _of_groups(self, states: Tensor, weights: Tensor, ends: Tensor, counts: Tensor) -> Any:
         if self._place == "cuda" and hasattr(self._torch, "_grouped_mm"):
             return self._torch._grouped_mm(states, weights, offs=ends)
         parts = states.split(counts.tolist())

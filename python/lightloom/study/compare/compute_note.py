@@ -40,7 +40,8 @@ def compute_warning(job: ModelJob) -> str | None:
     if job.compute.precision != "bf16":
         measured += f", in FP8 as on {GENERIC_FP8.upper()}"
     return (
-        f"compute times of {job.gpu.title} are assumed: fractions of peak as on {measured}; {advice}"
+        f"compute times of {job.gpu.title} are assumed: fractions of peak as on {measured}; "
+        f"{advice}"
     )
 
 

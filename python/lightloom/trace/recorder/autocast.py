@@ -1,9 +1,9 @@
 """Automatic mixed precision, which PyTorch does not apply to tensors without data.
 
-Functions that autocast runs in the lower format, and those that it runs in FP32, cast what they are
-given as it does: weights once for as long as autocast is entered. So products run in the format that
-they would have, casts are counted, and what is communicated has the right size. Functions that take
-the widest format of what they are given do so anyway.
+Functions that autocast runs in the lower format, and those that it runs in FP32, cast what they
+are given as it does: weights once for as long as autocast is entered. So products run in the format
+that they would have, casts are counted, and what is communicated has the right size. Functions that
+take the widest format of what they are given do so anyway.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def spoof_autocast() -> None:
 
 def _casting(function: Callable[..., Any], wide: bool) -> Callable[..., Any]:
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         dtype = _format()
         if dtype is None:
             return function(*args, **kwargs)
@@ -74,7 +74,7 @@ def _format() -> torch.dtype | None:
     return None
 
 
-def _cast(value: Any, dtype: torch.dtype) -> Any:
+def _cast(value: object, dtype: torch.dtype) -> object:
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(part, dtype) for part in value) if _plain(value) else value
     if not isinstance(value, torch.Tensor) or value.dtype is dtype:
@@ -89,5 +89,5 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
     return kept[1]
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: object) -> bool:
     return type(value) in (list, tuple)

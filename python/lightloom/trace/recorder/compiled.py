@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 
-def compile_nothing(model: Any = None, *_: Any, **__: Any) -> Any:
+def compile_nothing(model: Any = None, *_: object, **__: object) -> Any:
     """Stands in for ``torch.compile``: runs what it is given, noted as compiled."""
     if model is None:
         return compile_nothing
@@ -28,7 +28,7 @@ def compile_nothing(model: Any = None, *_: Any, **__: Any) -> Any:
         return model
 
     @functools.wraps(model)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> Any:
         with region():
             return model(*args, **kwargs)
 
@@ -73,10 +73,10 @@ class Fusion:
     def __init__(self, add: Callable[[int], None]) -> None:
         self._add = add
         #: storages that the open kernel has read, and those that it made: used inside or not
-        self._read: dict[int, Any] = {}
-        self._made: dict[int, tuple[Any, int, bool]] = {}
+        self._read: dict[int, object] = {}
+        self._made: dict[int, tuple[object, int, bool]] = {}
         #: storages that stayed inside their kernel, as far as is known
-        self._inner: dict[int, tuple[Any, int]] = {}
+        self._inner: dict[int, tuple[object, int]] = {}
         self._moved = 0
         #: operators of forward passes, compiled or not
         self._counts = [0, 0]

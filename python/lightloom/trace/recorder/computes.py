@@ -126,7 +126,7 @@ class Computes:
             self.add(kind, "", 0, moved_bytes)
 
     def close(self) -> None:
-        """A call, a step or a place that streams are ordered by: what comes later is noted apart."""
+        """A call, a step or a place that streams are ordered by: what comes later is apart."""
         self._fusion.end()
         calls, step = len(self.session.calls), self.session.step
         for (stream, phase, layer), operators in self._open.items():

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.torch_python import PYTHON, absent
 
 from lightloom.errors import HardwareError
 from lightloom.hardware import load_gpu
@@ -24,16 +25,15 @@ from lightloom.study.calibration.measure import (
     profile_text,
     sustained_ratio,
 )
-from lightloom.study.calibration.operations import Operation, Shapes, operations
+from lightloom.study.calibration.operations import Operation, TriedShapes, operations
 from lightloom.study.calibration.rows import keep_row, read_rows
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_operators import FP8_OPERATORS, OPERATORS
-from tests.torch_python import PYTHON, absent
 
 GPU = load_gpu("h100")
 ROOT = Path(__file__).parents[4]
 MEASURED = ROOT / "experiments" / "compute-calibration" / "h200_operators.csv"
-EVERY = list(operations(Shapes(), fp8=True))
+EVERY = list(operations(TriedShapes(), fp8=True))
 
 
 class FakeDevice:
@@ -72,7 +72,7 @@ def test_every_operator_of_a_profile_is_measured():
 @pytest.mark.parametrize("name", ["llama-3-8b", "qwen3-30b-a3b", "deepseek-v3"])
 def test_a_model_is_measured_by_its_own_shapes(name):
     model = load_model(name)
-    shapes = Shapes.of(model)
+    shapes = TriedShapes.of(model)
     if model.ffn_size:
         assert (model.ffn_size, model.hidden_size) in shapes.linear
     if model.num_moe_layers:
