@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lightloom.hardware.gpus import is_gpu_file, load_gpu
 from lightloom.workload.compute_operators import GENERIC, GENERIC_FP8, SUFFIXES
 
 if TYPE_CHECKING:
@@ -27,10 +28,15 @@ _LATENT = {
 
 
 def compute_warning(job: ModelJob) -> str | None:
-    """A warning where nothing was measured on GPUs of this generation."""
+    """A warning where nothing was measured on GPUs of this type."""
+    advice = "measure yours with 'lightloom calibrate gpu'"
+    if is_gpu_file(job.gpu.name) and job.gpu.like and job.scenario.cluster.profile is None:
+        return (
+            f"compute times of {job.gpu.title} are assumed: at the fractions of peak of "
+            f"{load_gpu(job.gpu.like).title}, which its file says it is like; {advice}"
+        )
     if len(derived(job)) < len(_operators(job)):
         return None
-    advice = "measure yours with 'lightloom calibrate gpu'"
     if job.gpu.operators:
         return (
             f"compute times of {job.gpu.title} are assumed: products by published rates of large "
