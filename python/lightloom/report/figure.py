@@ -18,18 +18,22 @@ from lightloom.errors import InputError
 from lightloom.inputs.arguments import path_of
 from lightloom.output.files import write_text
 from lightloom.packets import PacketRun
+from lightloom.report.page_goodput import lost_drawing
 from lightloom.report.page_pareto import pareto_points
 from lightloom.report.page_schedule import schedule_title, shortest_drawn
 from lightloom.report.page_template import render_page
 from lightloom.report.plots import pareto
 from lightloom.report.plots_circuits import matrix_drawing
+from lightloom.report.plots_map import map_drawing
 from lightloom.report.plots_packets import distribution
 from lightloom.report.plots_schedule import MAX_SOURCES, gantt
 from lightloom.report.plots_svg import fabric_styles
 from lightloom.schedule import PermutationSchedule
 from lightloom.study.compare.results import Comparison
+from lightloom.study.goodput.results import Goodput
 from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.study.scheduling.results import ScheduleComparison
+from lightloom.study.switch_map.results import SwitchMap
 from lightloom.units import show_time
 
 #: width of tables in a notebook, characters
@@ -94,6 +98,17 @@ def comparison_figure(comparison: Comparison) -> Figure:
     styles = fabric_styles([(result.fabric, result.kind) for result in comparison.results])
     points = pareto_points(comparison.results, styles)
     return Figure("Speed against cost of the network", str(pareto(points, "the network")), 430)
+
+
+def goodput_figure(goodput: Goodput) -> Figure:
+    """What the time goes to that is not useful, fabric by fabric."""
+    height = 80 + 34 * len(goodput.results)
+    return Figure("What is not useful of the time", str(lost_drawing(goodput)), height)
+
+
+def map_figure(found: SwitchMap) -> Figure:
+    """Delay against bring-up, and delay against the price of a port."""
+    return Figure("For which circuit switches does it pay?", map_drawing(found), 660)
 
 
 def schedule_figure(comparison: ScheduleComparison) -> Figure:
