@@ -28,6 +28,7 @@ mod packet;
 mod planes;
 pub mod presets;
 mod programs;
+mod remarks;
 mod report;
 mod run;
 mod sampling;
@@ -57,7 +58,7 @@ pub use run::{RunningScenario, simulate};
 pub use sampling::Sampling;
 pub use scenario::{CircuitSwitching, PacketScenario};
 pub use topology::{Cable, Dragonfly, LinkSpec, NicId, NodeId, PacketLinkId, Topology};
-pub use transport::{TransportKind, TransportName, profile};
+pub use transport::{Extent, Recovery, TransportKind, TransportName, fitted, profile};
 
 #[cfg(test)]
 mod tests;

@@ -90,6 +90,8 @@ pub struct Report {
     pub peak_packets: u64,
     /// Why one thread ran it though two were requested.
     pub undivided: Option<&'static str>,
+    /// What makes the network slower or better than any that is built, a sentence each.
+    pub remarks: Vec<String>,
     /// Flows that had not finished by the end.
     pub unfinished: Vec<PacketFlowId>,
     /// Hash of all completions and the final counters: same input, same hash.

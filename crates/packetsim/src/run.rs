@@ -9,6 +9,7 @@ use crate::network::any::AnySimulation;
 use crate::network::core::Core;
 use crate::network::halves::Halves;
 use crate::programs::Execution;
+use crate::remarks::remarks;
 use crate::report::{FlowOutcome, LinkReport, Report};
 use crate::sampling::Sampler;
 use crate::scenario::PacketScenario;
@@ -58,6 +59,7 @@ pub struct RunningScenario {
     received: u64,
     /// See [`Report::undivided`].
     undivided: Option<&'static str>,
+    remarks: Vec<String>,
     sampler: Option<Sampler>,
     programs: Option<Programmed>,
     hash: RunHash,
@@ -115,6 +117,7 @@ impl RunningScenario {
         }
         let sampler = |sampling| Sampler::new(sampling, &scenario.topology);
         let patience = patience(scenario);
+        let remarks = remarks(scenario, simulation.core());
         let mut run = Self {
             simulation,
             until: scenario.until.min(LAST),
@@ -122,6 +125,7 @@ impl RunningScenario {
             check_at: last_start(scenario) + patience,
             received: 0,
             undivided,
+            remarks,
             sampler: scenario.sampling.map(sampler).transpose()?,
             programs,
             hash: RunHash::new(),
@@ -278,6 +282,7 @@ impl RunningScenario {
             counters,
             peak_packets: simulation.peak_packets(),
             undivided: self.undivided,
+            remarks: self.remarks,
             unfinished,
             programs,
             hash: self.hash,

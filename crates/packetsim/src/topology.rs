@@ -7,6 +7,8 @@
 use crate::error::PacketError;
 use lightloom_model::{Duration, Rate};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 /// A host or a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -326,6 +328,40 @@ impl Topology {
             && route.first() == Some(&self.uplink(source))
             && route.last() == Some(&self.uplink(destination).reverse())
             && route.len() <= 1 << 15
+    }
+
+    /// The longest of the shortest delays from a host to others, from 64 hosts at most, evenly
+    /// spread.
+    pub fn longest_delay(&self) -> Duration {
+        let out = self.links_out();
+        let hosts: Vec<usize> =
+            (0..self.node_count()).filter(|&node| self.is_host(NodeId(node as u32))).collect();
+        let step = hosts.len().div_ceil(64).max(1);
+        let farthest = |&from: &usize| {
+            let reached = self.delays_from(&out, from);
+            hosts.iter().map(|&host| reached[host]).filter(|&it| it < u64::MAX).max()
+        };
+        Duration(hosts.iter().step_by(step).filter_map(farthest).max().unwrap_or_default())
+    }
+
+    /// The shortest delay from a node to every other, in ps; [`u64::MAX`] if there is no way.
+    fn delays_from(&self, out: &[Vec<PacketLinkId>], from: usize) -> Vec<u64> {
+        let mut reached = vec![u64::MAX; out.len()];
+        reached[from] = 0;
+        let mut waiting = BinaryHeap::from([Reverse((0, from))]);
+        while let Some(Reverse((delay, node))) = waiting.pop() {
+            if delay > reached[node] {
+                continue;
+            }
+            for link in out[node].iter().map(|link| &self.links[link.index()]) {
+                let (next, sum) = (link.to.index(), delay + link.delay.0);
+                if sum < reached[next] {
+                    reached[next] = sum;
+                    waiting.push(Reverse((sum, next)));
+                }
+            }
+        }
+        reached
     }
 
     /// The links that leave each node, in the order of creation.

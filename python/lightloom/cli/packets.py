@@ -74,6 +74,9 @@ def _traffic() -> Panel:
             option(TrafficTable, "fan_in", common=True, below="traffic"),
             option(TrafficTable, "group", "--group-size", common=True, below="traffic"),
             option(TrafficTable, "matrix", below="traffic"),
+            option(TrafficTable, "load", below="traffic"),
+            option(TrafficTable, "flow_sizes", below="traffic"),
+            option(TrafficTable, "load_time_s", "--load-time", below="traffic"),
         ),
     )
 

@@ -104,6 +104,7 @@ def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
             "flows": len(run.flows),
             "bytes": int(run.flows.size_bytes.sum()),
         },
+        "remarks": list(run.remarks),
         "unfinished": run.unfinished.tolist(),
         "fct_s": spread(run.fct_s),
         "slowdown": spread(run.slowdown),

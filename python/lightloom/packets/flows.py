@@ -20,6 +20,7 @@ from lightloom.errors import InputError, echo
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, Whole, parse_table
+from lightloom.packets.foreign_flows import foreign_flows
 from lightloom.packets.scenario import MAX_SIZE
 from lightloom.units import PS_PER_S
 
@@ -260,13 +261,23 @@ def read_flows(path: Path | str) -> Flows:
 
 
 def parse_flows(content: bytes, name: str) -> Flows:
-    """Parse a table of flows; ``name`` and the line begin messages.
+    """Parse a table of flows, or a list of htsim or of HPCC's ns-3 model; ``name`` and the line
+    begin messages.
 
     Raises
     ------
     InputError
         If it is no such table. Whether hosts and routes exist is not looked at here.
     """
+    if (foreign := foreign_flows(content, name)) is not None:
+        return Flows(
+            source=foreign["source"],
+            destination=foreign["destination"],
+            size_bytes=foreign["size_bytes"],
+            start_s=foreign["start_s"],
+            name=name,
+            lines=foreign["lines"],
+        )
     table = parse_table(content, name, COLUMNS)
     starts_us = table.numbers("start_us") if "start_us" in table.places else np.zeros(len(table))
     return Flows(

@@ -192,6 +192,9 @@ class PacketRun(Shown):
         threads simulated it.
     undivided
         Why one thread simulated it though two were requested; ``None`` if that is not so.
+    remarks
+        What makes the network slower or better than any that is built, a sentence each: windows
+        and pauses that hold less than a round trip, queues without end, packets that overtake.
     run_hash
         Of all completions and counters; equal inputs have equal hashes.
     wall_s
@@ -202,7 +205,7 @@ class PacketRun(Shown):
     >>> import lightloom
     >>> flows = lightloom.make_flows([0], [1], 1_000_000)
     >>> lightloom.simulate_flows(flows, hosts=16, rate="100 Gb/s", transport="ideal")
-    PacketRun(flows: 1 of 1 finished by ideal in 85.88 us)
+    PacketRun(flows: 1 of 1 finished by ideal in 85.60 us)
     """
 
     flows: Flows
@@ -223,6 +226,7 @@ class PacketRun(Shown):
     events: int
     peak_packets: int
     undivided: str | None
+    remarks: tuple[str, ...]
     run_hash: str
     wall_s: float
 

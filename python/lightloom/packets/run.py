@@ -137,9 +137,10 @@ def _run_values(scenario: PacketScenario, record: Record) -> dict[str, object]:
 
 
 def _parts(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The tables of a run."""
+    """The tables and the remarks of a run."""
     samples, operations = report["samples"], report["operations"]
     return {
+        "remarks": tuple(report["remarks"]),
         "links": LinkCounters(**report["links"]),
         "samples": None if samples is None else QueueSamples(**samples),
         "trace": PacketTrace(**report["trace"]),

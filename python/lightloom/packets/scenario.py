@@ -35,7 +35,8 @@ MAX_PLANES = 64
 TRANSPORTS = tuple(choices("transport"))
 #: how switches choose among equal paths, and flows among planes
 ROUTINGS, PLANE_CHOICES = choices("routing"), choices("plane_choice")
-Pattern = Literal["permutation", "incast", "all-to-all", "matrix"]
+Pattern = Literal["permutation", "incast", "all-to-all", "matrix", "load"]
+FlowSizes = Literal["websearch", "hadoop", "storage"]
 Topology = Literal["fat-tree", "leaf-spine", "star", "rail", "dragonfly", "links"]
 
 
@@ -296,7 +297,7 @@ class TrafficTable(Strict):
     )
     pattern: Pattern | None = Field(
         None,
-        description="A permutation (one cycle), an incast (to host 0), an all-to-all, or a matrix.",
+        description="A permutation (one cycle), incast (to host 0), all-to-all, matrix or load.",
     )
     size_bytes: Payload | None = Field(
         None, description="Size of each flow of a pattern, such as 2MB."
@@ -308,6 +309,15 @@ class TrafficTable(Strict):
     matrix: File | None = Field(
         None,
         description="matrix: bytes from row to column (.npy, .npz, .csv or .parquet).",
+    )
+    load: Annotated[Number, Field(gt=0, le=10)] | None = Field(
+        None, description="load: share of every host's link that payload takes in the mean."
+    )
+    flow_sizes: FlowSizes | None = Field(
+        None, description="load: published distribution of flow sizes."
+    )
+    load_time_s: Annotated[float, quantity("second"), Field(gt=0, le=100)] | None = Field(
+        None, description="load: time within which flows begin, such as '1 ms'."
     )
 
 

@@ -1,8 +1,9 @@
-"""The parameters of a run: those of the transport's reference, and those that were given.
+"""The parameters of a run: those of the transport, and those that were given.
 
 A transport's *profile* is the parameters that its reference has, for packets and queues as well;
-it is in the file of the transport (``crates/packetsim/src/transport``). What a scenario gives takes
-their place, and :class:`PacketSettings` remembers which.
+it is in the file of the transport (``crates/packetsim/src/transport``). The preset ``published``
+takes it as it is, ``auto`` fits windows, queues and thresholds to what a round trip of the network
+holds. What a scenario gives takes their place, and :class:`PacketSettings` remembers which.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ _OWNERS = {
 
 
 Tables = dict[str, dict[str, Any]]
+#: what windows, queues and thresholds hold: a round trip of the network, or what references have
+PRESETS = ("auto", "published")
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class PacketSettings:
         Its name.
     tables
         ``packet``, ``queue`` (in it ``early_drop``, ``ecn`` and ``pfc``, ``None`` where off) and
-        ``transport``: values by key, units as the keys say.
+        ``transport`` with its ``preset``: values by key, units as the keys say.
     given
         Keys that the scenario gives, such as ``queue.size_bytes``; the others are the profile's.
     """
@@ -78,7 +81,7 @@ class PacketSettings:
 
     def for_core(self, network: NetworkTable, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
         """The configuration of the network and of the transport, in the core's units."""
-        transport = dict(self.tables["transport"])
+        transport = {key: x for key, x in self.tables["transport"].items() if key != "preset"}
         config = {
             **self.tables["packet"],
             **self.tables["queue"],
@@ -90,10 +93,11 @@ class PacketSettings:
         return _for_core(config), {"name": self.transport, **_for_core(transport)}
 
 
-def profile_of(transport: str, rate_gbps: float) -> Tables:
-    """The parameters of a transport and the network of its reference, in the keys of a scenario.
+def profile_of(transport: str, rate_gbps: float, network: NetworkTable | None = None) -> Tables:
+    """The parameters of a transport and its queues, in the keys of a scenario.
 
-    Some references have thresholds that grow with the rate of the links.
+    Those of its reference, of which some grow with the rate of the links; with a network those that
+    hold a round trip of it.
 
     Raises
     ------
@@ -104,13 +108,19 @@ def profile_of(transport: str, rate_gbps: float) -> Tables:
         raise InputError(
             f"transport {echo(transport, quoted=False)}: {expected_one_of(transport, TRANSPORTS)}"
         )
-    config, parameters = map(_from_core, _core.packet_profile(transport, to_bps(rate_gbps)))
+    fitted = None if network is None else topology_of(network)
+    profile = _core.packet_profile(transport, to_bps(rate_gbps), fitted)
+    config, parameters = map(_from_core, profile)
     del parameters["name"]
     paths = {} if config["paths"] is None else {"paths": config["paths"]}
     return {
         "packet": {key: config[key] for key in PacketTable.model_fields},
         "queue": {key: config[key] for key in Queue.model_fields},
-        "transport": {**paths, **parameters},
+        "transport": {
+            "preset": "published" if network is None else "auto",
+            **paths,
+            **parameters,
+        },
     }
 
 
@@ -133,13 +143,18 @@ def resolve(scenario: PacketScenario, call: Callable[[str], str] = str) -> Packe
     name = parameters.pop("name", None)
     if not isinstance(name, str):
         raise InputError(f"transport.name: {expected_one_of(name, TRANSPORTS)}")
-    tables = profile_of(name, scenario.network.rate_gbps)
     set_keys = {f"transport.{key}" for key in parameters}
+    rate_gbps, preset = scenario.network.rate_gbps, parameters.pop("preset", "auto")
+    if preset not in PRESETS:
+        raise InputError(f"{call('transport.preset')}: {expected_one_of(preset, PRESETS)}")
+    published = profile_of(name, rate_gbps)
+    tables = profile_of(name, rate_gbps, scenario.network) if preset == "auto" else published
     for key, value in parameters.items():
         called = call(f"transport.{key}")
         if key not in tables["transport"]:
             raise InputError(f"{called} is no parameter of {name}{_hint(key, tables['transport'])}")
-        tables["transport"][key] = _own_parameter(tables["transport"], key, value, called)
+        parameter = _own_parameter(tables["transport"], published["transport"], key, value, called)
+        tables["transport"][key] = parameter
     for where, part in (("packet", scenario.packet), ("queue", scenario.queue)):
         for key, value in part:
             if isinstance(value, Strict):
@@ -156,7 +171,9 @@ def _hint(key: str, known: Mapping[str, Any]) -> str:
     return did_you_mean(key[:60], known) or has
 
 
-def _own_parameter(known: Mapping[str, Any], key: str, value: Any, name: str) -> Any:
+def _own_parameter(
+    known: Mapping[str, Any], published: Mapping[str, Any], key: str, value: Any, name: str
+) -> Any:
     """A parameter of the transport itself, of the kind that its profile's value is."""
     default = known[key]
     equals = (
@@ -175,7 +192,8 @@ def _own_parameter(known: Mapping[str, Any], key: str, value: Any, name: str) ->
             if not 0 <= number <= maximum or (suffix == "_bytes" and not is_whole):
                 raise InputError(f"{equals}: expected {_EXPECTED[suffix]}")
             return round(number) if suffix == "_bytes" else number
-    # what is found out unless it is given is a number
+    # what is found out unless it is given is a number, whole unless the reference's is not
+    default = published[key] if default is None else default
     default = 0 if default is None else default
     maximum = _MAX_PATHS if key in ("paths", "subflows") else _MAX
     expected = _EXPECTED[type(default)].format(maximum=maximum)

@@ -9,6 +9,7 @@ from lightloom.errors import InputError
 from lightloom.packets import patterns
 from lightloom.packets.flows import Flows, read_flows
 from lightloom.packets.goal import read_goal
+from lightloom.packets.load import random_load
 from lightloom.packets.scenario import ScenarioFile
 
 #: what each pattern needs and what it may have in addition
@@ -19,6 +20,7 @@ _READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "incast": (("size_bytes", "fan_in"), ()),
     "all-to-all": (("size_bytes",), ("group",)),
     "matrix": (("matrix",), ()),
+    "load": (("load", "flow_sizes", "load_time_s"), ()),
 }
 
 
@@ -64,6 +66,15 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
     if kind == "matrix":
         assert traffic.matrix is not None
         return patterns.from_matrix(read_byte_matrix(traffic.matrix), str(traffic.matrix))
+    if kind == "load":
+        return random_load(
+            hosts,
+            scenario.network.rate_gbps,
+            load=traffic.load or 0.0,
+            sizes=traffic.flow_sizes or "",
+            duration_s=traffic.load_time_s or 0.0,
+            seed=scenario.seed,
+        )
     if kind == "incast":
         if not 1 <= (traffic.fan_in or 0) < hosts:
             raise InputError(

@@ -28,6 +28,8 @@ def print_cases(cases: Sequence[PacketCase], console: Console) -> None:
     for grid in filter(None, (cases_grid(cases), slowest_flows(cases, listed))):
         print_table(as_rich(grid), console)
     console.print()
+    for remark in case_remarks(cases):
+        print_wrapped(remark, console)
     for sentence in case_verdicts(cases):
         print_wrapped(sentence, console, "bold")
 
@@ -155,6 +157,15 @@ def slowest_in_runs(cases: Sequence[PacketCase], count: int) -> Grid | None:
     headers = [("flow", ""), ("from", ""), ("size", ""), *((title, "") for title, _ in runs)]
     caption = "Slowdown in each run, the largest first"
     return Grid("Slowest flows", headers, rows, -1, caption)
+
+
+def case_remarks(cases: Sequence[PacketCase]) -> list[str]:
+    """The remarks of all runs, each once, after the runs that they are about."""
+    runs: dict[str, list[str]] = {}
+    for case in cases:
+        for remark in () if case.run is None else case.run.remarks:
+            runs.setdefault(remark, []).append(case.title)
+    return [f"{'; '.join(titles)}: {remark}" for remark, titles in runs.items()]
 
 
 def case_verdicts(cases: Sequence[PacketCase]) -> list[str]:

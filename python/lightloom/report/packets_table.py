@@ -33,6 +33,8 @@ def print_packets(run: PacketRun, scenario: PacketScenario, console: Console) ->
     for line in settings_lines(run):
         console.print(Text(line, style="dim"), soft_wrap=True)
     console.print()
+    for remark in run.remarks:
+        print_wrapped(remark, console)
     for sentence in [*programs_text(run), *verdict(run)]:
         print_wrapped(sentence, console, "bold")
 
@@ -202,7 +204,9 @@ def settings_lines(run: PacketRun) -> list[str]:
     """All parameters by table, those that were given marked, in lines that fit a terminal."""
     settings = run.settings
     mark = " (*: as given)" if settings.given else ""
-    lines = [f"Parameters of {settings.transport}'s reference{mark}"]
+    is_fitted = settings.tables["transport"]["preset"] == "auto"
+    network = ", for the round trip here" if is_fitted else ""
+    lines = [f"Parameters of {settings.transport}'s reference{network}{mark}"]
     for table in settings.tables:
         parts = [
             f"{key.removeprefix(f'{table}.')} {value}{'*' * is_set}"

@@ -14,6 +14,7 @@ from lightloom.packets import PacketRun, PacketScenario
 from lightloom.packets.several import PacketCase
 from lightloom.report.packets_cases import (
     case_heading,
+    case_remarks,
     case_verdicts,
     cases_grid,
     slowest_in_runs,
@@ -88,7 +89,7 @@ def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
         "version": __version__,
         "title": verdicts[-1] if verdicts else f"{len(cases)} packet simulations",
         "heading": case_heading(cases),
-        "verdict": verdicts[:-1],
+        "verdict": [*verdicts[:-1], *case_remarks(cases)],
         "charts": {"distributions": shares[0], "runs": shares[1:]} if shares else None,
         "times": distribution(times, "completion time") if times else None,
         "slowdown_shares": slowdown_distribution(slowed) if slowed else None,
@@ -101,7 +102,7 @@ def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
 
 def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     flows, samples = run.flows, run.samples
-    lines = [*verdict(run), *programs_text(run)]
+    lines = [*verdict(run), *programs_text(run), *run.remarks]
     shares = distributions(run)
     done = ~np.isnan(run.fct_s)
     return {

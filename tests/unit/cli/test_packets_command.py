@@ -44,8 +44,9 @@ def test_flows_of_a_file(lightloom):
     assert list(first) == ["flow", "src", "dst", "bytes", "start_us", "fct_us", "slowdown"]
     assert (first["flow"], second["start_us"], first["bytes"]) == ("0", "1.5", "20000")
     assert "All 2 flows finished" in outcome.err
-    # 5 packets of 4,160 B over 6 links of 100 Gb/s and 1 us, and an acknowledgment back, alone
-    alone_us = (5 + 5) * 0.3328 + 6 + 6 * 0.00512 + 6
+    # 4 packets of 4,160 B and one of 3,680 B over 6 links of 100 Gb/s and 1 us, and an
+    # acknowledgment back, alone
+    alone_us = (4 + 5) * 0.3328 + 0.2944 + 6 + 6 * 0.00512 + 6
     assert float(first["fct_us"]) == pytest.approx(alone_us)
     assert float(second["fct_us"]) > (3 + 3) * 0.3328
 
@@ -69,14 +70,14 @@ def test_the_tables_fit_a_terminal(lightloom):
         assert re.search(r"time \[[mu]s\] +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+ +[\d.]+", text)
         assert "host down" in text
         assert re.search(r"packet-hops \([\d,.M]+ data, [\d,.M]+\s+control\)", text)
-        assert f"Parameters of {name}'s reference" in text
+        assert f"Parameters of {name}'s reference, for the round trip here" in text
 
 
 def test_parameters_are_shown_and_used(lightloom):
     outcome = lightloom(
         f"{RUN} --initial-window 1 --mtu 2kB --queue 50kB --paths 4 --json out.json"
     )
-    assert "Parameters of ndp's reference (*: as given)" in outcome.out
+    assert "Parameters of ndp's reference, for the round trip here (*: as given)" in outcome.out
     assert "mtu_bytes 2,000 B*" in outcome.out
     found = json.loads(Path("out.json").read_text())
     assert found["settings"]["transport"]["window"] == 1
@@ -102,7 +103,7 @@ def test_the_example_and_what_takes_precedence(lightloom):
     found = json.loads(Path("b.json").read_text())
     assert (found["seed"], found["network"]["topology"]) == (7, "star")
     # what the file says of the other transport and topology is gone, queues stay
-    assert found["settings"]["transport"] == {}
+    assert found["settings"]["transport"] == {"preset": "auto", "recovery": "auto"}
     assert found["settings"]["queue"]["size_bytes"] == 800_000
     flows = f"packets --scenario {EXAMPLE} --flows flows.csv"
     assert "2 flows" in lightloom(flows).out
@@ -180,8 +181,8 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         (f"{NET} --transport ndp --pattern permutation --bytes -2MB",
          "--bytes -2MB: expected at least 1"),
         (f"{NET} --transport ndp --pattern permutations --bytes 2MB",
-         "--pattern permutations: expected one of permutation, incast, all-to-all, matrix; did you "
-         "mean 'permutation'?"),
+         "--pattern permutations: expected one of permutation, incast, all-to-all, matrix, load; "
+         "did you mean 'permutation'?"),
         (f"{RUN} --link-delay -1", "--link-delay -1: expected at least 0"),
         (f"{RUN} --link-delay 5Gbps",
          "--link-delay 5Gbps: cannot read '5Gbps' as a time such as '25 ms'"),
@@ -225,9 +226,9 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "PFC pauses above 1000 B and resumes below 2000 B; expected 0 < resume <= pause"),
         # the transport's own
         (f"{NET} --transport roce --pattern permutation --bytes 1 --initial-window 4",
-         "--initial-window is no parameter of roce; it has none of its own"),
+         "--initial-window is no parameter of roce; it has preset, recovery"),
         (f"{NET} --transport roce --pattern permutation --bytes 1 --paths 4",
-         "--paths is no parameter of roce; it has none of its own"),
+         "--paths is no parameter of roce; it has preset, recovery"),
         (f"{RUN} --paths 70000", "--paths 70000: expected at most 65,535"),
         (f"{RUN} --initial-window 0", "--initial-window 0: expected at least 1"),
         (f"{RUN} --set transport.windwo=4",
@@ -333,11 +334,12 @@ def test_a_circuit_that_is_dark_for_a_while(lightloom):
         assert outcome.status == 0
         return float(rows(outcome.out)[0]["fct_us"])
 
-    # 25 packets of 4,160 B over three links, with delays of 1, 0.5 and 1 us, and 64 B back
-    sent, back = 0.3328, 3 * 0.00512 + 2.5
-    assert fct_us("") == pytest.approx(27 * sent + 2.5 + back)
+    # 24 packets of 4,160 B and one of 1,760 B over three links, with delays of 1, 0.5 and 1 us,
+    # and 64 B back
+    sent, last, back = 0.3328, 0.1408, 3 * 0.00512 + 2.5
+    assert fct_us("") == pytest.approx(26 * sent + last + 2.5 + back)
     # all but the first link: from 50 us on
-    assert fct_us("--outages dark.csv") == pytest.approx(50 + 26 * sent + 1.5 + back)
+    assert fct_us("--outages dark.csv") == pytest.approx(50 + 25 * sent + last + 1.5 + back)
     Path("dark.csv").write_text("a,b,dark_us\neast,north,3\n")
     assert run_command(f"{links} --flows flows.csv --outages dark.csv".split()) == 3
 

@@ -98,5 +98,5 @@ def test_planes_with_leaves_and_trees_carry_what_stars_carry():
 
 def test_transports_that_keep_order_are_not_sprayed():
     flow = make_flows([0], [1], 100_000)
-    with pytest.raises(InputError, match="choose one that sprays packets, such as ndp"):
+    with pytest.raises(InputError, match="choose one that tolerates that, such as ndp"):
         run(flow, "dctcp", plane_choice="spray")

@@ -47,7 +47,7 @@ def scenario(transport="roce", **more):
 def test_one_flow_takes_what_the_closed_form_says():
     # 489 packets of 4,160 B over 2, 4 and 6 links, and an acknowledgment of 64 B back
     for name in ("roce", "ndp", "ideal"):
-        run = simulate_flows(ONE, scenario(name))
+        run = simulate_flows(ONE, scenario({"name": name, "preset": "published"}))
         links = np.array([2, 4, 6])
         expected = (488 + links) * 0.3328 + links + links * 0.00512 + links
         assert run.fct_s * 1e6 == pytest.approx(expected, rel=1e-12)

@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from lightloom.errors import InputError
-from lightloom.packets import TRANSPORTS, NetworkTable, PacketScenario, profile_of
+from lightloom.packets import (
+    TRANSPORTS,
+    NetworkTable,
+    PacketScenario,
+    make_flows,
+    profile_of,
+    simulate_flows,
+)
 from lightloom.packets.scenario import load_scenario, parse_scenario
 from lightloom.packets.settings import resolve, smallest_radix, topology_of
 from lightloom.packets.traffic import flows_of
@@ -51,7 +58,8 @@ def test_the_example_is_read():
 
 @pytest.mark.parametrize("name", TRANSPORTS)
 def test_every_profile_comes_back_from_the_core(name):
-    tables = profile_of(name, 100.0)
+    network = scenario().network
+    tables = profile_of(name, network.rate_gbps, network)
     assert tables["packet"].keys() == {"mtu_bytes", "header_bytes", "control_bytes", "full_tail"}
     settings = resolve(scenario(transport=name))
     assert settings.tables == tables
@@ -62,6 +70,36 @@ def test_every_profile_comes_back_from_the_core(name):
     again = resolve(scenario(transport={"name": name, **own, **words}))
     assert again.tables == tables
     assert again.given == {f"transport.{key}" for key in own}
+
+
+@pytest.mark.parametrize("name", TRANSPORTS)
+def test_the_published_preset_is_the_profile_of_the_reference(name):
+    published = resolve(scenario(transport={"name": name, "preset": "published"}))
+    assert published.tables == profile_of(name, 100.0)
+    assert published.given == {"transport.preset"}
+
+
+def test_queues_and_thresholds_grow_with_what_a_round_trip_holds():
+    def queue(name, **network):
+        return resolve(scenario(network, transport=name)).tables["queue"]
+
+    published = profile_of("ndp", 100.0)["queue"]["size_bytes"]
+    assert queue("ndp")["size_bytes"] == published
+    # 12 us and six packets with acknowledgments: 625 kB at 400 Gb/s, 175 kB at 100 Gb/s
+    grown = (600_000 + 6 * 4224) / (150_000 + 6 * 4224)
+    assert queue("ndp", rate_gbps=400)["size_bytes"] == int(published * grown)
+    assert queue("ndp", rate_gbps=400, topology="star")["size_bytes"] < published * grown
+    longer = queue("roce", rate_gbps=400, link_delay_s=5e-6)["pfc"]["resume_bytes"]
+    assert longer > queue("roce", rate_gbps=400)["pfc"]["resume_bytes"] > 12 * 4096
+
+
+def test_a_preset_is_one_of_two():
+    with pytest.raises(InputError, match=r"transport\.preset: expected one of auto, published"):
+        resolve(scenario(transport={"name": "ndp", "preset": "paper"}))
+    with pytest.raises(InputError, match="recovery"):
+        simulate_flows(
+            make_flows([0], [1], 1), scenario(transport={"name": "roce", "recovery": "x"})
+        )
 
 
 def test_thresholds_of_dcqcn_grow_with_the_rate():
@@ -139,7 +177,7 @@ def test_the_smallest_radix():
         (f'transport = "roce"\n{NETWORK}', "S: traffic is missing; add it, such as traffic = { "
          'pattern = "permutation", size_bytes = "2 MB" }'),
         (WHOLE + "wat = 1", "S: unknown key 'traffic.wat'; known: flows, programs, pattern, "
-         "size_bytes, fan_in, group, matrix"),
+         "size_bytes, fan_in, group, matrix, load, flow_sizes, load_time_s"),
         (WHOLE + "[queue]\nsize_byte = 1",
          "S: unknown key 'queue.size_byte'; did you mean 'size_bytes'?"),
         (WHOLE + "[queue.ecn]\nkmin = 1", "S: unknown key 'queue.ecn.kmin'; known: on, min_bytes, "
@@ -174,7 +212,7 @@ def test_wrong_files(text, expected):
          "mean 'mptcp'?"),
         ({"transport": {"window": 3}}, f"transport.name: expected one of {', '.join(TRANSPORTS)}"),
         ({"transport": {"name": "roce", "window": 3}},
-         "transport.window is no parameter of roce; it has none of its own"),
+         "transport.window is no parameter of roce; it has preset, recovery"),
         ({"transport": {"name": "dctcp", "gian": 3}},
          "transport.gian is no parameter of dctcp; did you mean 'gain'?"),
         ({"transport": {"name": "dctcp", "gain": "much"}},

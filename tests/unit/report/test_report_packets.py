@@ -87,6 +87,7 @@ def run():
         events=1600,
         peak_packets=40,
         undivided=None,
+        remarks=("Queues have no end.",),
         run_hash="0f" * 16,
         wall_s=0.5,
     )
@@ -150,12 +151,12 @@ def test_networks_in_words(network, text):
 
 def test_parameters_in_lines(run):
     first, *lines = settings_lines(run)
-    assert first == "Parameters of ndp's reference"
+    assert first == "Parameters of ndp's reference, for the round trip here"
     assert lines[0].startswith("  packet     mtu_bytes 4,096 B, header_bytes 64 B")
     assert max(map(len, lines)) <= 80
     given = resolve(SCENARIO.model_copy(update={"transport": {"name": "ndp", "window": 9}}))
     lines = settings_lines(dataclasses.replace(run, settings=given))
-    assert lines[0] == "Parameters of ndp's reference (*: as given)"
+    assert lines[0] == "Parameters of ndp's reference, for the round trip here (*: as given)"
     assert "window 9*" in "\n".join(lines)
 
 
@@ -197,7 +198,7 @@ def test_the_page(run):
         page.count("<svg") == 7
     )  # the sign of the house, two distributions, a map, a cloud, two over time
     assert "2 of 3 flows finished by 1 ms" in page
-    assert re.search(r"transport.window</th><td>50</td><td>reference of ndp", page)
+    assert re.search(r"transport.window</th><td>auto</td><td>preset", page)
     assert 'data-tip="host down"' in page
     assert "longest queue [kB]" in page
     assert "1 kB: 1.000" in page  # a dot of the cloud: size, slowdown

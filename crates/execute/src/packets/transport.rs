@@ -1,20 +1,7 @@
 //! How packets are sent.
 
-use lightloom_model::units::PS_PER_S;
-use lightloom_model::{Duration, Rate};
-use lightloom_packetsim::{Config, PacketError, TransportKind, profile};
-
-/// Packets of a window for the queues on the path.
-const QUEUED: u32 = 16;
-
-/// What packet transports are configured for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Extent {
-    /// Of the fastest single link.
-    pub rate: Rate,
-    /// Of the longest path: propagation and forwarding one way.
-    pub delay: Duration,
-}
+pub use lightloom_packetsim::Extent;
+use lightloom_packetsim::{Config, PacketError, TransportKind, fitted};
 
 /// Transport, sizes, queues, paths.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -26,20 +13,13 @@ pub struct PacketTransport {
 }
 
 impl PacketTransport {
-    /// The transport of this name, as its reference configures it for NICs of a network of this
-    /// [extent](crate::Network::extent), with two exceptions: the last packet of a transfer is no
-    /// longer than what is left to send, and windows that never grow are no smaller than what the
-    /// longest path of the network holds.
+    /// The transport of this name, with windows, queues and thresholds that hold a round trip of a
+    /// network of this [extent](crate::Network::extent).
     ///
     /// # Errors
     /// If there is none of this name; says which there are.
     pub fn new(name: &str, extent: Extent) -> Result<Self, PacketError> {
-        let Extent { rate, delay } = extent;
-        let (config, mut transport) = profile(name, rate)?;
-        let bits = u128::from(rate.0) * u128::from(2 * delay.0);
-        let packet = u128::from(PS_PER_S) * 8 * u128::from(config.mtu);
-        let window = u32::try_from(bits / packet).unwrap_or(u32::MAX).saturating_add(QUEUED);
-        transport.hold(window);
-        Ok(Self { transport, config: Config { full_tail: false, ..config } })
+        let (config, transport) = fitted(name, extent)?;
+        Ok(Self { transport, config })
     }
 }

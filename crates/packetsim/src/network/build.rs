@@ -5,10 +5,10 @@ use super::core::Core;
 use super::engine::Simulation;
 use super::halves::Halves;
 use super::pair::Pair;
-use crate::config::Config;
+use crate::config::{Config, PathChoice};
 use crate::error::PacketError;
 use crate::topology::Topology;
-use crate::transport::{Parameters, ParametersUser, TransportKind};
+use crate::transport::{Parameters, ParametersUser, Recovery, TransportKind};
 
 impl TransportKind {
     /// An idle network with this transport.
@@ -62,6 +62,14 @@ impl ParametersUser for Parts {
     fn take<P: Parameters>(self, parameters: P) -> Self::Result {
         let Self { topology, config, halves } = self;
         parameters.validate()?;
+        let is_sprayed = !topology.spraying_nics().is_empty() && config.paths == PathChoice::Ecmp;
+        if is_sprayed && parameters.recovery().is_none_or(|it| it == Recovery::GoBackN) {
+            return Err(PacketError::invalid(
+                "packets that are sprayed over planes overtake one another, which this transport \
+                 takes for losses; choose one that tolerates that, such as ndp, or keep each flow \
+                 on one plane",
+            ));
+        }
         let config = Config { telemetry: P::TELEMETRY, ..config };
         let transport = |core: &Core| parameters.transport(core);
         Ok(match halves {

@@ -52,13 +52,6 @@ const MAX_PACKETS: u64 = 60_000_000;
 impl Core {
     pub(super) fn new(topology: Topology, config: Config) -> Result<Self, PacketError> {
         config.validate()?;
-        if !topology.spraying_nics().is_empty() && config.paths == PathChoice::Ecmp {
-            return Err(PacketError::invalid(
-                "packets that are sprayed over planes overtake one another, which this transport \
-                 takes for losses; choose one that sprays packets, such as ndp, or keep each flow \
-                 on one plane",
-            ));
-        }
         let fabric = Fabric::new(&topology, &config)?;
         let nics = Nics::new(&topology);
         let horizon = fabric.links().longest_hop().unwrap_or(Duration(1));
@@ -622,9 +615,20 @@ impl Core {
             .fold(Duration::ZERO, |sum, span| sum + span)
     }
 
+    /// Bytes that the NIC of a flow sends in its [`Self::round_trip`].
+    pub(crate) fn bytes_in_flight(&self, flow: PacketFlowId) -> u128 {
+        sent_bytes(self.nic_rate(self.endpoints(flow).source()), self.round_trip(flow))
+    }
+
     /// The longest [`Self::round_trip`] of a flow that has been added.
     pub fn longest_round_trip(&self) -> Duration {
         self.flows.ids().map(|flow| self.round_trip(flow)).max().unwrap_or_default()
+    }
+
+    /// Whether packets of a flow overtake each other though the transport sends them on one path.
+    pub(crate) fn reorders(&self) -> bool {
+        !matches!(self.config.balancing, Balancing::Hash | Balancing::Valiant)
+            || !self.topology.spraying_nics().is_empty()
     }
 
     /// Time that a flow takes on an idle network until its last byte is received: the closed form
@@ -636,10 +640,11 @@ impl Core {
         let tail = self.packet_size(flow, state.packets - 1) as u16;
         // Equal packets follow one another at the pace of the slowest links so far, of as many side
         // by side as they are sprayed over. The last one waits for the one before it on its link,
-        // which may be longer.
+        // which may be longer, unless they take different paths behind the first link.
+        let overtakes = self.config.paths != PathChoice::Ecmp || self.reorders();
         let others = u64::from(state.packets - 1);
         let (mut first_arrival, mut slowest, mut tail_arrival) = (0_u64, (0_u64, 1_u64), 0_u64);
-        for &link in &path {
+        for (index, &link) in path.iter().enumerate() {
             let links = self.fabric.links();
             let delay = links.delay(link).0;
             let span = links.transmission(link, full).0;
@@ -651,12 +656,21 @@ impl Core {
             first_arrival += span + delay;
             let free_at = match others.checked_sub(width) {
                 None => 0,
+                Some(_) if overtakes && index > 0 => 0,
                 Some(before) => first_arrival - delay + before * slowest.0 / slowest.1,
             };
             tail_arrival = tail_arrival.max(free_at) + links.transmission(link, tail).0 + delay;
         }
-        Some(Duration(tail_arrival))
+        // That of the last full one.
+        let before = others.checked_sub(1).map(|it| first_arrival + it * slowest.0 / slowest.1);
+        Some(Duration(tail_arrival.max(before.unwrap_or_default())))
     }
+}
+
+/// Bytes that a link of this rate sends in a time.
+pub(crate) fn sent_bytes(rate: Rate, span: Duration) -> u128 {
+    let bits = u128::from(rate.0) * u128::from(span.0) / 1_000_000_000_000;
+    bits.div_ceil(8)
 }
 
 /// For tests.

@@ -124,7 +124,8 @@ impl Fabric {
         if !self.links.has(link, FROM_HOST) {
             let rate = self.links.rate(link);
             let (queued_bytes, sent_bytes) = self.links.load(link, self.packets[id].priority());
-            telemetry.stamp(id, Stamp { time: begin, sent_bytes, rate, queued_bytes });
+            telemetry
+                .stamp(id, Stamp { link: link.0, time: begin, sent_bytes, rate, queued_bytes });
         }
     }
 

@@ -12,6 +12,8 @@ pub(crate) const MAX_STAMPS: usize = 8;
 /// What one switch writes about the link over which it sends a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamp {
+    /// Which link that is.
+    pub link: u32,
     /// When it began to send the packet.
     pub time: Time,
     /// Bytes that it had sent over the link before.

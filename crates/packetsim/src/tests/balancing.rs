@@ -6,8 +6,8 @@ use super::{flow, in_order, plain, run};
 use crate::presets::{leaf_spine, star};
 use crate::transport::line_rate::{LineRate, TIMEOUT};
 use crate::{
-    Balancing, Cable, Config, FlowSpec, PacketKind, PacketLinkId, Simulation, Topology,
-    TransportName,
+    Balancing, Cable, Config, Core, FlowSpec, PacketKind, PacketLinkId, Recovery, Simulation,
+    Topology, TransportName,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
@@ -184,7 +184,8 @@ fn queues_are_what_they_are_now() {
 fn a_last_packet_that_overtook_another_is_sent_again() {
     let config = balanced(Balancing::Adaptive, 0, 1);
     let topology = star(2, FAST, Duration(US)).unwrap();
-    let mut bench = Bench::new(topology, config, LineRate::new, &[flow((0, 1), 2 * MTU)]);
+    let goes_back = |core: &Core| LineRate::with_recovery(core, Recovery::GoBackN);
+    let mut bench = Bench::new(topology, config, goes_back, &[flow((0, 1), 2 * MTU)]);
     bench.start(0);
     let sent = bench.burst(0, 99);
     let [refused, accepted] = [sent[1], sent[0]].map(|packet| bench.deliver(packet));

@@ -77,7 +77,7 @@ fn packets_are_marked_where_the_queue_is_beyond_the_threshold() {
 fn a_window_below_the_threshold_is_never_marked() {
     for (window, expected) in [(50, false), (51, true)] {
         let parameters = DctcpParameters {
-            initial_window: window,
+            initial_window: Some(window),
             initial_threshold: window,
             ..DctcpParameters::default()
         };
@@ -125,8 +125,11 @@ fn a_lost_tail_is_sent_again_after_the_timeout() {
 #[test]
 fn three_duplicates_bring_a_packet_back_at_once() {
     let packets = 600;
-    let parameters =
-        DctcpParameters { initial_window: 40, initial_threshold: 40, ..DctcpParameters::default() };
+    let parameters = DctcpParameters {
+        initial_window: Some(40),
+        initial_threshold: 40,
+        ..DctcpParameters::default()
+    };
     let specs = [flow((0, 1), packets * u64::from(PACKET))];
     let config = Config { ecn: None, ..config(40) };
     let topology = funnel(Rate(50_000_000_000));
@@ -169,7 +172,7 @@ fn long_flows_share_a_link_without_filling_its_queue() {
     let bytes = 60_000_000;
     let specs = [0, 1].map(|host| flow((host, 2), bytes));
     let topology = star(3, FAST, Duration(US)).unwrap();
-    let parameters = DctcpParameters { initial_window: 10, ..DctcpParameters::default() };
+    let parameters = DctcpParameters { initial_window: Some(10), ..DctcpParameters::default() };
     let (simulation, flows) = run(topology, config(1000), dctcp(parameters), &specs);
     let down = PacketLinkId(5);
     let ideal = 2 * bytes.div_ceil(u64::from(PACKET)) * SPAN;
@@ -186,7 +189,9 @@ fn long_flows_share_a_link_without_filling_its_queue() {
 fn wrong_parameters_are_refused() {
     let default = DctcpParameters::default();
     let text = |parameters: DctcpParameters| parameters.validate().unwrap_err().to_string();
-    assert!(text(DctcpParameters { initial_window: 0, ..default }).contains("at least 1 each"));
+    assert!(
+        text(DctcpParameters { initial_window: Some(0), ..default }).contains("at least 1 each")
+    );
     assert!(text(DctcpParameters { gain: 0.0, ..default }).contains("0 < gain <= 1"));
     assert!(text(DctcpParameters { initial_alpha: 1.5, ..default }).contains("alpha 1.5"));
     assert!(text(DctcpParameters { timer_tick: Duration(0), ..default }).contains("above 0"));

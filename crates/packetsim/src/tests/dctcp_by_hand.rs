@@ -18,7 +18,7 @@ fn lossy() -> Config {
 
 fn parameters(window: u32) -> DctcpParameters {
     DctcpParameters {
-        initial_window: window,
+        initial_window: Some(window),
         timer_tick: Duration(1),
         bursts: false,
         ..DctcpParameters::FFSIM

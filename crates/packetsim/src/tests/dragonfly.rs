@@ -40,7 +40,7 @@ fn spraying(balancing: Balancing) -> Config {
 /// Flows that send all of their packets at once.
 fn at_once(core: &Core) -> Ndp {
     let timeout = Duration(1_000_000 * US);
-    let parameters = NdpParameters { window: 100_000, timeout, ..NdpParameters::default() };
+    let parameters = NdpParameters { window: Some(100_000), timeout, ..NdpParameters::default() };
     Ndp::new(core, parameters)
 }
 

@@ -88,7 +88,7 @@ fn a_window_per_round_trip_crosses_a_long_link() {
 #[test]
 fn what_is_lost_on_a_long_link_is_sent_again() {
     for window in [4, 40] {
-        let parameters = NdpParameters { window, ..NdpParameters::default() };
+        let parameters = NdpParameters { window: Some(window), ..NdpParameters::default() };
         let new = |core: &Core| Ndp::new(core, parameters);
         // Headers do not fit: what finds a full queue is lost without a word.
         let tiny = Config { queue_bytes: 4160, control_queue_bytes: 64, ..trimming() };

@@ -109,7 +109,7 @@ fn go_back_n_times_out_after_silence_alone() {
 
 #[test]
 fn ndp_sends_a_window_and_then_one_packet_per_pull() {
-    let mut bench = ndp(9, NdpParameters { window: 4, ..NdpParameters::default() });
+    let mut bench = ndp(9, NdpParameters { window: Some(4), ..NdpParameters::default() });
     let sent = bench.burst(0, 99);
     assert_eq!(sequences(&sent), [0, 1, 2, 3]);
     let mut paths: Vec<u16> = sent.iter().map(|packet| packet.path).collect();
@@ -194,7 +194,7 @@ fn ndp_spaces_pulls_by_its_percentage() {
 
 #[test]
 fn ndp_sends_trimmed_packets_again_before_new_ones() {
-    let mut bench = ndp(20, NdpParameters { window: 4, ..NdpParameters::default() });
+    let mut bench = ndp(20, NdpParameters { window: Some(4), ..NdpParameters::default() });
     let sent = bench.burst(0, 99);
     let [nack] = bench.deliver_trimmed(sent[2])[..] else { panic!("one reply") };
     assert_eq!((nack.kind, nack.sequence, nack.value), (Nack, 2, 1));
@@ -292,7 +292,7 @@ fn eqds_pulls_for_every_trimmed_packet_first() {
 /// Beyond what a flow wants, a receiver grants a window more, to keep links busy, and no more.
 #[test]
 fn eqds_grants_at_most_a_window_beyond_the_target() {
-    let parameters = EqdsParameters { window: 10, ..EqdsParameters::default() };
+    let parameters = EqdsParameters { window: Some(10), ..EqdsParameters::default() };
     let mut bench = eqds(4, 8, parameters);
     let sent = bench.burst(0, 1);
     bench.deliver(sent[0]);
@@ -306,7 +306,7 @@ fn eqds_grants_at_most_a_window_beyond_the_target() {
 
 #[test]
 fn eqds_sends_on_credit_alone_once_it_has_feedback() {
-    let mut bench = eqds(100, 8, EqdsParameters { window: 10, ..EqdsParameters::default() });
+    let mut bench = eqds(100, 8, EqdsParameters { window: Some(10), ..EqdsParameters::default() });
     let sent = bench.burst(0, 4);
     let [ack] = bench.deliver(sent[0])[..] else { panic!("the first is acknowledged") };
     bench.deliver(ack);
@@ -323,7 +323,7 @@ fn eqds_sends_on_credit_alone_once_it_has_feedback() {
 /// Pulls that come together, after others were lost, are worth a window at most.
 #[test]
 fn eqds_has_no_more_credit_than_a_window() {
-    let mut bench = eqds(100, 8, EqdsParameters { window: 10, ..EqdsParameters::default() });
+    let mut bench = eqds(100, 8, EqdsParameters { window: Some(10), ..EqdsParameters::default() });
     let sent = bench.burst(0, 1);
     let [ack] = bench.deliver(sent[0])[..] else { panic!("the first is acknowledged") };
     bench.deliver(ack);

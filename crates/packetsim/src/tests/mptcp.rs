@@ -86,7 +86,8 @@ fn one_flow_takes_what_store_and_forward_takes() {
     for (subflows, window) in [(1, 100), (3, 20), (8, 10)] {
         for (destination, links) in [(1, 2), (4, 4), (127, 6)] {
             let topology = fat_tree(128, 8, FAST, Duration(US)).unwrap();
-            let parameters = MptcpParameters { initial_window: window, ..parameters(subflows) };
+            let parameters =
+                MptcpParameters { initial_window: Some(window), ..parameters(subflows) };
             let specs = [flow((0, destination), 2_000_000)];
             let (simulation, flows) = run(topology, config(), mptcp(parameters), &specs);
             let there = (224 + links - 1) * SPAN + links * US;
@@ -245,7 +246,7 @@ fn a_flow_with_a_route_keeps_to_it() {
         size: lightloom_model::Bytes(100 * MTU),
         ..through(&topology, (0, 4), &["leaf-0", "spine-0", "leaf-1"])
     };
-    let parameters = MptcpParameters { initial_window: 100, ..parameters(8) };
+    let parameters = MptcpParameters { initial_window: Some(100), ..parameters(8) };
     let (simulation, flows) = run(topology, config(), mptcp(parameters), &[spec]);
     assert_eq!(flows[0].received_at, 103 * SPAN + 4 * US);
     assert!(spine.iter().all(|&link| simulation.core().sent_bytes(link) == 0));
@@ -275,7 +276,7 @@ fn wrong_parameters_are_refused() {
     assert!(parameters(256).validate().is_ok());
     let window = "MPTCP starts with a window of 0 packets and a threshold of 10000; expected at \
                   least 1 each";
-    assert_eq!(text(MptcpParameters { initial_window: 0, ..parameters(8) }), window);
+    assert_eq!(text(MptcpParameters { initial_window: Some(0), ..parameters(8) }), window);
     let none = MptcpParameters { initial_threshold: 0, ..parameters(8) };
     assert!(text(none).contains("a threshold of 0;"));
     for (min_timeout, timer_tick) in [(0, 1), (1, 0)] {

@@ -15,7 +15,12 @@ const FLOW: PacketFlowId = PacketFlowId(0);
 
 fn parameters(subflows: u16, window: u32) -> MptcpParameters {
     let (initial_window, timer_tick) = (window, Duration(1));
-    MptcpParameters { subflows, initial_window, timer_tick, ..MptcpParameters::default() }
+    MptcpParameters {
+        subflows,
+        initial_window: Some(initial_window),
+        timer_tick,
+        ..MptcpParameters::default()
+    }
 }
 
 fn bench(packets: u64, parameters: MptcpParameters) -> Bench<Mptcp> {

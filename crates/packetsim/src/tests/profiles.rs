@@ -93,11 +93,11 @@ fn wrong_parameters_are_refused_before_the_run() {
     let refuse = |transport: TransportKind| {
         transport.simulation(topology.clone(), Config::ENDLESS).map(|_| ()).unwrap_err().to_string()
     };
-    let dctcp = DctcpParameters { initial_window: 0, ..DctcpParameters::default() };
+    let dctcp = DctcpParameters { initial_window: Some(0), ..DctcpParameters::default() };
     assert!(refuse(TransportKind::Dctcp(dctcp)).contains("window of 0 packets"));
-    let ndp = NdpParameters { window: 0, ..NdpParameters::default() };
+    let ndp = NdpParameters { window: Some(0), ..NdpParameters::default() };
     assert!(refuse(TransportKind::Ndp(ndp)).contains("window of 0 packets"));
-    let eqds = EqdsParameters { window: 0, ..EqdsParameters::default() };
+    let eqds = EqdsParameters { window: Some(0), ..EqdsParameters::default() };
     assert!(refuse(TransportKind::Eqds(eqds)).contains("window of 0 packets"));
     let dcqcn = DcqcnParameters { gain: 0.0, ..DcqcnParameters::of_rate(Rate(1)) };
     assert!(refuse(TransportKind::Dcqcn(dcqcn)).contains("gain 0"));

@@ -103,7 +103,7 @@ fn a_full_data_queue_trims_where_it_would_drop() {
         paths: PathChoice::Spray(1),
         ..plain()
     };
-    let parameters = NdpParameters { window: n, ..NdpParameters::default() };
+    let parameters = NdpParameters { window: Some(n), ..NdpParameters::default() };
     let new = |core: &Core| Ndp::new(core, parameters);
     let mut simulation = Simulation::new(three_hosts(), config, new).unwrap();
     for spec in pairs(u64::from(n)) {

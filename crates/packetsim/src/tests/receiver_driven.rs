@@ -44,7 +44,7 @@ fn eqds(core: &Core) -> Eqds {
 fn one_flow_of_ndp_takes_what_its_packets_take() {
     for (gbps, window) in [(100, 50), (400, 200)] {
         for (to, links) in [(1, 2), (127, 6)] {
-            let parameters = NdpParameters { window, ..NdpParameters::default() };
+            let parameters = NdpParameters { window: Some(window), ..NdpParameters::default() };
             let new = |core: &Core| Ndp::new(core, parameters);
             let (_, flows) = run(tree(gbps), trimming(34), new, &[flow((0, to), 2_000_000)]);
             let (packet, control) = (4160 * 8000 / gbps, 64 * 8000 / gbps);
@@ -57,7 +57,7 @@ fn one_flow_of_ndp_takes_what_its_packets_take() {
 
 #[test]
 fn a_window_too_small_leaves_the_link_idle() {
-    let parameters = NdpParameters { window: 7, ..NdpParameters::default() };
+    let parameters = NdpParameters { window: Some(7), ..NdpParameters::default() };
     let new = |core: &Core| Ndp::new(core, parameters);
     let (_, flows) = run(star(2), trimming(34), new, &[flow((0, 1), 70 * 4096)]);
     // Ten rounds of seven packets, each pulled by the answer to one of the round before.
@@ -170,11 +170,11 @@ fn flows_of_a_byte_and_of_nothing_finish() {
 #[test]
 fn parameters_that_make_no_sense_are_refused() {
     let (ndp, eqds) = (NdpParameters::default(), EqdsParameters::default());
-    let text = NdpParameters { window: 0, ..ndp }.validate().unwrap_err().to_string();
+    let text = NdpParameters { window: Some(0), ..ndp }.validate().unwrap_err().to_string();
     assert!(text.contains("a window of 0 packets"), "{text}");
     assert!(NdpParameters { pull_percent: 101, ..ndp }.validate().is_err());
     assert!(NdpParameters { timeout: Duration(0), ..ndp }.validate().is_err());
-    let text = EqdsParameters { window: 20_000, ..eqds }.validate().unwrap_err().to_string();
+    let text = EqdsParameters { window: Some(20_000), ..eqds }.validate().unwrap_err().to_string();
     assert!(text.contains("expected 1 to 16,384 packets"), "{text}");
     assert!(EqdsParameters { pull_percent: 0, ..eqds }.validate().is_err());
     assert!(EqdsParameters { timeout: Duration(0), ..eqds }.validate().is_err());
@@ -204,12 +204,12 @@ proptest! {
             ..trimming(queue)
         };
         let topology = || presets::fat_tree(16, 4, Rate(100_000_000_000), Duration(DELAY)).unwrap();
-        let parameters = NdpParameters { window, ..NdpParameters::default() };
+        let parameters = NdpParameters { window: Some(window), ..NdpParameters::default() };
         let (simulation, flows) =
             run(topology(), config, |core| Ndp::new(core, parameters), &specs);
         prop_assert!(flows.iter().all(|flow| flow.received == flow.packets));
         prop_assert_eq!(simulation.core().live_packets(), 0);
-        let parameters = EqdsParameters { window, ..EqdsParameters::default() };
+        let parameters = EqdsParameters { window: Some(window), ..EqdsParameters::default() };
         let (simulation, flows) =
             run(topology(), config, |core| Eqds::new(core, parameters), &specs);
         prop_assert!(flows.iter().all(|flow| flow.received == flow.packets));

@@ -42,7 +42,7 @@ fn received(simulation: &Simulation<Swift>, flows: u32) -> Vec<f64> {
 #[test]
 fn a_flow_alone_runs_at_line_rate_once_its_window_is_large_enough() {
     let topology = fat_tree(128, 8, FAST, Duration(US)).unwrap();
-    let parameters = SwiftParameters { initial_window: 60.0, ..SwiftParameters::default() };
+    let parameters = SwiftParameters { initial_window: Some(60.0), ..SwiftParameters::default() };
     let specs = [flow((0, 127), 20_000_000)];
     let (simulation, flows) = run(topology, network(), swift(parameters), &specs);
     assert_eq!(Some(flows[0].received_at), super::ideal(&simulation, 0));
@@ -53,7 +53,7 @@ fn a_flow_alone_runs_at_line_rate_once_its_window_is_large_enough() {
 #[test]
 fn a_small_window_grows_by_a_packet_per_round_trip() {
     let topology = fat_tree(128, 8, FAST, Duration(US)).unwrap();
-    let parameters = SwiftParameters { initial_window: 4.0, ..SwiftParameters::default() };
+    let parameters = SwiftParameters { initial_window: Some(4.0), ..SwiftParameters::default() };
     let mut simulation = Simulation::new(topology, network(), swift(parameters)).unwrap();
     simulation.add_flow(&flow((0, 127), 1 << 30)).unwrap();
     let trip = simulation.core().round_trip(PacketFlowId(0)).0 as f64 / US as f64;
@@ -110,7 +110,7 @@ fn the_delay_of_an_incast_is_the_target() {
 /// More flows than packets fit the target: windows below one packet pace, and nothing is lost.
 #[test]
 fn windows_of_many_flows_are_below_a_packet() {
-    let parameters = SwiftParameters { initial_window: 1.0, ..SwiftParameters::default() };
+    let parameters = SwiftParameters { initial_window: Some(1.0), ..SwiftParameters::default() };
     let mut simulation = incast(600, parameters, 20_000);
     let windows: Vec<f64> =
         (0..600).map(|flow| simulation.transport().window(PacketFlowId(flow))).collect();
@@ -128,8 +128,11 @@ fn windows_of_many_flows_are_below_a_packet() {
 /// A window of a quarter of a packet is a packet per four round trips.
 #[test]
 fn a_window_below_a_packet_paces() {
-    let parameters =
-        SwiftParameters { initial_window: 0.25, max_window: 0.25, ..SwiftParameters::default() };
+    let parameters = SwiftParameters {
+        initial_window: Some(0.25),
+        max_window: 0.25,
+        ..SwiftParameters::default()
+    };
     let mut simulation = incast(1, parameters, 1_000);
     let trip = simulation.core().round_trip(PacketFlowId(0)).0 as f64 / US as f64;
     let expected = 1_000.0 / (4.0 * trip);

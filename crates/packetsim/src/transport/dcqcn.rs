@@ -24,9 +24,10 @@ mod replay_tests;
 
 pub use parameters::DcqcnParameters;
 
-use super::go_back_n::GoBackN;
 use super::interface::{Next, Parameters, Transport};
 use super::paced::{Paced, Waiting};
+use super::recovery::Recovery;
+use super::reliable::Reliable;
 use super::table::{PerFlow, PerNic};
 use crate::config::{Config, Ecn, Marking, Pfc};
 use crate::error::PacketError;
@@ -75,6 +76,14 @@ impl Parameters for DcqcnParameters {
         Ok(())
     }
 
+    fn reference_rate() -> Option<Rate> {
+        None
+    }
+
+    fn recovery(&self) -> Option<Recovery> {
+        Some(self.recovery)
+    }
+
     fn longest_timeout(&self) -> Duration {
         self.timeout
     }
@@ -114,7 +123,7 @@ pub(super) fn network(rate: Rate) -> Config {
 #[derive(Debug, Clone)]
 pub struct Dcqcn {
     parameters: DcqcnParameters,
-    packets: GoBackN,
+    packets: Reliable,
     reactions: PerFlow<Reaction>,
     /// The time from which on the receiver of a flow may notify.
     notify_from: PerFlow<Time>,
@@ -129,7 +138,7 @@ impl Dcqcn {
         let nics = core.nic_count();
         Self {
             parameters,
-            packets: GoBackN::new(core, parameters.timeout),
+            packets: Reliable::new(core, parameters.recovery, parameters.timeout),
             reactions: PerFlow::default(),
             notify_from: PerFlow::default(),
             waiting: Paced::new(core),
@@ -163,8 +172,8 @@ impl Transport for Dcqcn {
         self.waiting.add(core, flow, core.now());
     }
 
-    fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
-        self.packets.expect(flow);
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        self.packets.expect(core, flow);
         self.notify_from.make_room(flow, Time::ZERO);
     }
 
@@ -176,12 +185,11 @@ impl Transport for Dcqcn {
                 Waiting::From(time) => return Next::At(time),
                 Waiting::None => return Next::Nothing,
             };
-            if !self.packets.has_more(flow) {
+            let Some(id) = self.packets.send(core, flow) else {
                 // The packet to be sent again was not lost.
                 self.waiting.renew(core, flow, None);
                 continue;
-            }
-            let id = self.packets.send(core, flow);
+            };
             let size = core.packet_mut(id).size;
             let reaction = &mut self.reactions[flow];
             reaction.renew(&self.parameters, line, at);

@@ -13,6 +13,7 @@
 //! peculiarities: there, acknowledgements take no time, and `alpha` shrinks the window even when
 //! nothing was marked.
 
+use super::fit::window;
 use super::interface::{Next, Parameters, Transport, prefetch_end};
 use super::round_robin::RoundRobin;
 use super::table::{PerFlow, PerNic};
@@ -26,12 +27,15 @@ use crate::topology::NicId;
 use lightloom_model::{Duration, Rate, Time};
 use serde::{Deserialize, Serialize};
 
+/// Packets of the window of kernels at the start (RFC 6928).
+pub(super) const WINDOW: u32 = 10;
+
 /// Parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DctcpParameters {
-    /// Window at the start, in packets.
-    pub initial_window: u32,
+    /// Window at the start, in packets; `None`: what fills a round trip, and [`WINDOW`] at least.
+    pub initial_window: Option<u32>,
     /// Window up to which it doubles per round trip at the start, in packets.
     pub initial_threshold: u32,
     /// Weight of the last window of data in `alpha`: g.
@@ -50,16 +54,16 @@ pub struct DctcpParameters {
 }
 
 impl Default for DctcpParameters {
-    /// As in kernels: ten packets at the start (RFC 6928) and `alpha` of 1 (RFC 8257).
+    /// As in kernels: ten packets at the start and `alpha` of 1 (RFC 8257).
     fn default() -> Self {
-        Self { initial_window: 10, initial_alpha: 1.0, bursts: false, ..Self::FFSIM }
+        Self { initial_window: Some(WINDOW), initial_alpha: 1.0, bursts: false, ..Self::FFSIM }
     }
 }
 
 impl DctcpParameters {
     /// ffsim-opera, the simulator of TopoOpt and MixNet.
     pub const FFSIM: Self = Self {
-        initial_window: 100,
+        initial_window: Some(100),
         initial_threshold: 10_000,
         gain: 1.0 / 16.0,
         initial_alpha: 0.0,
@@ -97,11 +101,12 @@ impl Parameters for DctcpParameters {
 
     fn validate(&self) -> Result<(), PacketError> {
         let wrong = |text: String| Err(PacketError::invalid(text));
-        if self.initial_window == 0 || self.initial_threshold == 0 {
+        let initial = self.initial_window.unwrap_or(WINDOW);
+        if initial == 0 || self.initial_threshold == 0 {
             return wrong(format!(
                 "DCTCP starts with a window of {} packets and a threshold of {}; expected at least \
                  1 each",
-                self.initial_window, self.initial_threshold
+                initial, self.initial_threshold
             ));
         }
         let is_share = |value: f32| (0.0..=1.0).contains(&value);
@@ -117,6 +122,14 @@ impl Parameters for DctcpParameters {
         Ok(())
     }
 
+    fn fit(&mut self, _factor: f64) {
+        self.initial_window = None;
+    }
+
+    fn given_window(&self) -> Option<f64> {
+        self.initial_window.map(f64::from)
+    }
+
     fn longest_timeout(&self) -> Duration {
         Duration(self.min_timeout.0.saturating_mul(1 << MAX_DOUBLINGS))
     }
@@ -126,10 +139,10 @@ impl Parameters for DctcpParameters {
     }
 }
 
-/// The sending end of a flow at its start.
-fn new_sender(parameters: &DctcpParameters) -> Sender {
-    let window = Sender::new(parameters.initial_window, parameters.initial_threshold);
-    Sender { alpha: parameters.initial_alpha, ..window }
+/// The sending end of a flow at its start, with its window in packets.
+fn new_sender(parameters: &DctcpParameters, window: u32) -> Sender {
+    let sender = Sender::new(window, parameters.initial_threshold);
+    Sender { alpha: parameters.initial_alpha, ..sender }
 }
 
 impl Sender {
@@ -266,7 +279,9 @@ impl Dctcp {
 impl Transport for Dctcp {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         self.expect(core, flow);
-        self.senders.make_room(flow, new_sender(&self.parameters));
+        let window = self.parameters.initial_window.unwrap_or_else(|| window(core, flow, WINDOW));
+        self.senders.make_room(flow, new_sender(&self.parameters, WINDOW));
+        self.senders[flow] = new_sender(&self.parameters, window);
         self.senders[flow].hand_over(core.flow(flow).packets);
         self.active.add(core.endpoints(flow).source(), flow, core.priority(flow));
     }
@@ -338,11 +353,11 @@ mod tests {
 
     fn sender(window: u32, threshold: u32) -> Sender {
         let parameters = DctcpParameters {
-            initial_window: window,
+            initial_window: Some(window),
             initial_threshold: threshold,
             ..DctcpParameters::FFSIM
         };
-        let mut sender = new_sender(&parameters);
+        let mut sender = new_sender(&parameters, window);
         sender.hand_over(PACKETS);
         sender
     }
@@ -362,7 +377,7 @@ mod tests {
     /// RFC 8257: until something is known, a mark halves the window, as a loss does.
     #[test]
     fn the_first_mark_halves_the_window() {
-        let mut sender = new_sender(&DctcpParameters::default());
+        let mut sender = new_sender(&DctcpParameters::default(), WINDOW);
         sender.hand_over(PACKETS);
         acknowledge(&mut sender, 9, false);
         assert!((sender.window - 19.0).abs() < 1e-9, "{}", sender.window);

@@ -16,6 +16,7 @@
 //! received and granted. That recovers lost control packets. A request states how many packets are
 //! to be sent again; the simulator of the authors requests one, and flows of large incasts starve.
 
+use super::fit::Windows;
 use super::interface::{Next, Parameters, Transport, prefetch_end};
 use super::ledger::{Ledger, Sending};
 use super::overdue::{Checks, longest_timeout};
@@ -43,12 +44,17 @@ const ACKNOWLEDGE_EVERY: u32 = 16_384;
 /// Bytes that Ethernet adds to a packet: gap, preamble, header, check sum.
 const FRAMING: u32 = 38;
 
+/// Packets of the window of the reference, and of the largest.
+const WINDOW: u32 = 50;
+const LARGEST: u32 = 1 << 14;
+
 /// Parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EqdsParameters {
-    /// Packets' worth of speculative credit, and of credit wanted at a time; at most 16,384.
-    pub window: u32,
+    /// Packets' worth of speculative credit, and of credit wanted at a time; `None`: what fills a
+    /// round trip, and [`WINDOW`] at least. At most 16,384.
+    pub window: Option<u32>,
     /// Time between pulls of a NIC, in percent of that of a full packet with Ethernet framing.
     pub pull_percent: u32,
     /// Time after which an unacknowledged packet is sent again, if that is at least twice the round
@@ -61,7 +67,7 @@ impl Default for EqdsParameters {
     /// As in the public simulator of the authors (csg-htsim) at 100 Gb/s: the timeout is that of
     /// six full queues and 150 us.
     fn default() -> Self {
-        Self { window: 50, pull_percent: 99, timeout: Duration(220_000_000) }
+        Self { window: Some(WINDOW), pull_percent: 99, timeout: Duration(220_000_000) }
     }
 }
 
@@ -73,12 +79,13 @@ impl Parameters for EqdsParameters {
     }
 
     fn validate(&self) -> Result<(), PacketError> {
-        let fits = (1..=1 << 14).contains(&self.window) && (1..=1000).contains(&self.pull_percent);
+        let window = self.window.unwrap_or(WINDOW);
+        let fits = (1..=LARGEST).contains(&window) && (1..=1000).contains(&self.pull_percent);
         if !fits || self.timeout.0 == 0 {
             return Err(PacketError::invalid(format!(
                 "EQDS with a window of {} packets, {} % of a packet time between pulls and a \
                  timeout of {} us; expected 1 to 16,384 packets, 1 to 1,000 % and more than 0 us",
-                self.window,
+                window,
                 self.pull_percent,
                 1e6 * self.timeout.as_seconds()
             )));
@@ -90,8 +97,12 @@ impl Parameters for EqdsParameters {
         longest_timeout(self.timeout)
     }
 
-    fn hold(&mut self, packets: u32) {
-        self.window = self.window.max(packets).min(1 << 14);
+    fn fit(&mut self, _factor: f64) {
+        self.window = None;
+    }
+
+    fn given_window(&self) -> Option<f64> {
+        self.window.map(f64::from)
     }
 
     fn transport(self, core: &Core) -> Eqds {
@@ -146,8 +157,7 @@ struct Receiver {
 #[derive(Debug, Clone)]
 pub struct Eqds {
     parameters: EqdsParameters,
-    /// Window in bytes.
-    window: u32,
+    windows: Windows,
     /// Units that a pull grants.
     grant: u32,
     ledger: Ledger,
@@ -179,7 +189,7 @@ impl Eqds {
         };
         Self {
             parameters,
-            window: parameters.window * config.packet_bytes(),
+            windows: Windows::new(core, parameters.window, [WINDOW, LARGEST]),
             grant: config.mtu.div_ceil(UNIT),
             ledger: Ledger::default(),
             spray: Spray::new(config),
@@ -235,15 +245,22 @@ impl Eqds {
         id
     }
 
+    /// The window of a flow, in packets.
+    #[inline]
+    fn window(&self, core: &Core, flow: PacketFlowId) -> u32 {
+        self.windows.of(core.endpoints(flow).source())
+    }
+
     /// What is left to be sent for the first time, in bytes, at most a window.
     #[inline]
     fn backlog(&self, core: &Core, flow: PacketFlowId) -> u32 {
+        let (packet, window) = (core.config().packet_bytes(), self.window(core, flow));
         match self.ledger.unsent(flow) {
             0 => 0,
-            unsent if unsent > self.parameters.window => self.window,
+            unsent if unsent > window => window * packet,
             unsent => {
                 let last = core.packet_size(flow, core.flow(flow).packets - 1);
-                ((unsent - 1) * core.config().packet_bytes() + last).min(self.window)
+                ((unsent - 1) * packet + last).min(window * packet)
             }
         }
     }
@@ -385,8 +402,9 @@ impl Transport for Eqds {
         let words = (flow.index() + 1) * self.spray.paths().div_ceil(64);
         self.skipped.resize(self.skipped.len().max(words), 0);
         let timeout = self.parameters.timeout;
+        let packet = core.config().packet_bytes();
         self.senders[flow] = Sender {
-            speculative: self.window.cast_signed(),
+            speculative: (self.window(core, flow) * packet).cast_signed(),
             timeout,
             walk: self.spray.begin(flow, true),
             is_speculating: true,
@@ -397,6 +415,7 @@ impl Transport for Eqds {
     }
 
     fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        self.windows.heed(core);
         self.ledger.open(flow, core.flow(flow).packets);
         self.receivers.make_room(flow, Receiver::default());
     }
@@ -446,11 +465,12 @@ impl Transport for Eqds {
                 self.hear(core, flow);
             }
             PacketKind::Pull => {
+                let window = self.window(core, flow) * core.config().packet_bytes();
                 let sender = &mut self.senders[flow];
                 if packet.value > sender.pulled {
                     let credit = (packet.value - sender.pulled).saturating_mul(UNIT);
                     let credit = sender.credit.saturating_add_unsigned(credit);
-                    sender.credit = credit.min(self.window.cast_signed());
+                    sender.credit = credit.min(window.cast_signed());
                     sender.pulled = packet.value;
                 }
                 self.hear(core, flow);
@@ -486,10 +506,11 @@ impl Transport for Eqds {
             }
             flow
         } else if let Some(flow) = self.satisfied.remove_first(nic) {
+            let window = self.window(core, flow) * core.config().packet_bytes();
             let receiver = &mut self.receivers[flow];
             receiver.granted += self.grant;
             let surplus = receiver.granted.checked_sub(receiver.target);
-            if surplus.is_some_and(|units| units < self.window / UNIT) {
+            if surplus.is_some_and(|units| units < window / UNIT) {
                 self.satisfied.add(nic, flow, core.priority(flow));
             }
             flow

@@ -8,7 +8,6 @@
 
 use super::interface::prefetch_end;
 use super::table::PerFlow;
-use crate::config::Balancing;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::{Control, Packet, PacketId, PacketKind};
@@ -47,36 +46,26 @@ pub(super) struct GoBackN {
 }
 
 impl GoBackN {
-    pub(super) fn new(core: &Core, timeout: Duration) -> Self {
-        let config = core.config();
-        let is_lossless = (config.pfc.is_some() || config.queue_bytes == u32::MAX)
-            && !config.links_fail
-            && matches!(config.balancing, Balancing::Hash | Balancing::Valiant);
-        Self {
-            senders: PerFlow::default(),
-            receivers: PerFlow::default(),
-            timeout: (!is_lossless).then_some(timeout),
-        }
+    /// With a timeout where packets are lost or overtake each other.
+    pub(super) fn new(timeout: Option<Duration>) -> Self {
+        Self { senders: PerFlow::default(), receivers: PerFlow::default(), timeout }
     }
 
-    /// The receiver of a flow is made ready.
-    pub(super) fn expect(&mut self, flow: PacketFlowId) {
+    pub(super) fn expect(&mut self, _core: &Core, flow: PacketFlowId) {
         self.receivers.make_room(flow, Receiver::default());
     }
 
     pub(super) fn start(&mut self, core: &Core, flow: PacketFlowId) {
-        self.expect(flow);
+        self.expect(core, flow);
         self.senders.make_room(flow, Sender::default());
         self.senders[flow].packets = core.flow(flow).packets;
     }
 
-    /// Prefetches what the arrival of a packet will use.
     #[inline]
     pub(super) fn prefetch(&self, packet: &Packet) {
         prefetch_end(packet, &self.senders, &self.receivers);
     }
 
-    /// Whether a flow has something to send.
     #[inline]
     pub(super) fn has_more(&self, flow: PacketFlowId) -> bool {
         let sender = &self.senders[flow];
@@ -90,10 +79,12 @@ impl GoBackN {
         (sender.first, sender.next)
     }
 
-    /// The next packet of a flow that has more.
     #[inline]
-    pub(super) fn send(&mut self, core: &mut Core, flow: PacketFlowId) -> PacketId {
+    pub(super) fn send(&mut self, core: &mut Core, flow: PacketFlowId) -> Option<PacketId> {
         let sender = &mut self.senders[flow];
+        if sender.next == sender.packets {
+            return None;
+        }
         let sequence = sender.next;
         sender.next += 1;
         if let Some(timeout) = self.timeout {
@@ -104,7 +95,7 @@ impl GoBackN {
                 core.set_timer(flow, core.now() + timeout);
             }
         }
-        core.new_data(flow, sequence, 0)
+        Some(core.new_data(flow, sequence, 0))
     }
 
     /// Processes a packet that arrived at `nic`; returns whether its flow has to go back.

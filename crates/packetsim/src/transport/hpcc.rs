@@ -14,13 +14,14 @@
 use super::dcqcn;
 use super::interface::Parameters;
 use super::line_rate::TIMEOUT;
+use super::recovery::Recovery;
 use super::windowed::{Acknowledgement, Loss, WindowRule, Windowed};
 use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::network::telemetry::Stamp;
-use lightloom_model::{Duration, Rate};
+use lightloom_model::{Duration, Rate, by_name};
 use serde::{Deserialize, Serialize};
 
 /// Picoseconds in a second.
@@ -42,6 +43,9 @@ pub struct HpccParameters {
     /// Time without acknowledgements after which a flow goes back, where packets are lost.
     #[serde(rename = "timeout_ps")]
     pub timeout: Duration,
+    /// What NICs do about packets that are missing.
+    #[serde(with = "by_name")]
+    pub recovery: Recovery,
 }
 
 impl HpccParameters {
@@ -53,6 +57,7 @@ impl HpccParameters {
             additive_bytes: (rate.0 / 1_250_000_000).max(1),
             base_rtt: None,
             timeout: TIMEOUT,
+            recovery: Recovery::Auto,
         }
     }
 }
@@ -84,6 +89,14 @@ impl Parameters for HpccParameters {
         Ok(())
     }
 
+    fn reference_rate() -> Option<Rate> {
+        None
+    }
+
+    fn recovery(&self) -> Option<Recovery> {
+        Some(self.recovery)
+    }
+
     fn longest_timeout(&self) -> Duration {
         self.timeout
     }
@@ -107,7 +120,7 @@ pub(crate) struct Sender {
     stage: u32,
     /// Next packet to send when the reference window was renewed.
     renewed_at: u32,
-    /// Stamps of the last acknowledgement.
+    /// The last stamp of each link that its packets took.
     stamps: Vec<Stamp>,
     /// Base round trip, in ps.
     base: f64,
@@ -129,29 +142,30 @@ impl Sender {
 
     /// `MeasureInflight`.
     fn measure(&mut self, stamps: &[Stamp]) {
-        if stamps.len() == self.stamps.len() {
-            let (mut highest, mut span) = (-1.0, self.base);
-            for (now, before) in stamps.iter().zip(&self.stamps) {
-                let time = (now.time.0 - before.time.0) as f64;
-                if time <= 0.0 {
-                    // Of a packet that was sent again.
-                    continue;
-                }
-                let rate = now.rate.0 as f64 / 8.0 / SECOND;
-                let sent = (now.sent_bytes - before.sent_bytes) as f64 / time;
-                let queued = f64::from(now.queued_bytes.min(before.queued_bytes));
-                let used = queued / (rate * self.base) + sent / rate;
-                if used > highest {
-                    (highest, span) = (used, time);
-                }
+        let (mut highest, mut span) = (-1.0, self.base);
+        for now in stamps {
+            let Some(before) = self.stamps.iter_mut().find(|it| it.link == now.link) else {
+                self.stamps.push(*now);
+                continue;
+            };
+            if now.time <= before.time {
+                // Of a packet that was sent again, or that another has overtaken.
+                continue;
             }
-            if highest >= 0.0 {
-                let weight = span.min(self.base) / self.base;
-                self.utilization += weight * (highest - self.utilization);
+            let time = now.time.since(before.time).0 as f64;
+            let rate = now.rate.0 as f64 / 8.0 / SECOND;
+            let sent = (now.sent_bytes - before.sent_bytes) as f64 / time;
+            let queued = f64::from(now.queued_bytes.min(before.queued_bytes));
+            let used = queued / (rate * self.base) + sent / rate;
+            if used > highest {
+                (highest, span) = (used, time);
             }
+            *before = *now;
         }
-        self.stamps.clear();
-        self.stamps.extend_from_slice(stamps);
+        if highest >= 0.0 {
+            let weight = span.min(self.base) / self.base;
+            self.utilization += weight * (highest - self.utilization);
+        }
     }
 
     /// `ComputeWind`.
@@ -246,7 +260,7 @@ impl Hpcc {
     pub(crate) fn new(core: &Core, parameters: HpccParameters) -> Self {
         assert!(core.config().telemetry, "HPCC needs switches that write telemetry (INT)");
         let rule = Rule { parameters, longest: 0 };
-        Self::with_rule(core, rule, parameters.timeout)
+        Self::with_rule(core, rule, parameters.recovery, parameters.timeout)
     }
 }
 
@@ -281,32 +295,36 @@ mod tests {
         sender
     }
 
-    fn stamp(us: u64, sent_bytes: u64, queued_bytes: u32) -> Stamp {
+    fn stamp(link: u32, us: u64, sent_bytes: u64, queued_bytes: u32) -> Stamp {
         let rate = Rate(100_000_000_000);
-        Stamp { time: Time(us * US), sent_bytes, rate, queued_bytes }
+        Stamp { link, time: Time(us * US), sent_bytes, rate, queued_bytes }
     }
 
     #[test]
     fn the_busiest_link_counts_with_the_shorter_of_its_queues() {
         let mut sender = sender();
-        sender.measure(&[stamp(0, 0, 0), stamp(1, 0, 50_000)]);
+        sender.measure(&[stamp(0, 0, 0, 0), stamp(1, 1, 0, 50_000)]);
         // In 5 us, of 62,500 B: a half, and a quarter and 25,000 B of 125,000 B that wait.
-        sender.measure(&[stamp(5, 31_250, 0), stamp(6, 15_625, 25_000)]);
+        sender.measure(&[stamp(0, 5, 31_250, 0), stamp(1, 6, 15_625, 25_000)]);
         // Half a round trip: half the weight of what was known, 1.
         assert!((sender.utilization - f64::midpoint(1.0, 0.5)).abs() < 1e-12);
         // A whole round trip and more: all of the weight.
-        sender.measure(&[stamp(25, 156_250, 0), stamp(26, 15_625, 0)]);
+        sender.measure(&[stamp(0, 25, 156_250, 0), stamp(1, 26, 15_625, 0)]);
         assert!((sender.utilization - 0.5).abs() < 1e-12, "{}", sender.utilization);
     }
 
     #[test]
     fn another_path_has_other_links_to_compare_with() {
         let mut sender = sender();
-        sender.measure(&[stamp(0, 0, 0)]);
-        sender.measure(&[stamp(20, 250_000, 0), stamp(21, 0, 0)]);
+        sender.measure(&[stamp(0, 0, 0, 0)]);
+        sender.measure(&[stamp(1, 20, 250_000, 0), stamp(2, 21, 0, 0)]);
         assert_eq!(sender.utilization, 1.0, "nothing to compare with");
-        sender.measure(&[stamp(40, 250_000, 0), stamp(41, 0, 0)]);
+        sender.measure(&[stamp(1, 40, 250_000, 0), stamp(2, 41, 0, 0)]);
         assert_eq!(sender.utilization, 0.0, "two idle links");
+        sender.measure(&[stamp(2, 39, 0, 90_000)]);
+        assert_eq!(sender.utilization, 0.0, "a packet that was overtaken says nothing new");
+        sender.measure(&[stamp(0, 60, 750_000, 0)]);
+        assert_eq!(sender.utilization, 1.0, "the first path again, since it was last seen");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What every transport has: what it does when, and parameters with the network of its reference.
 
+use super::recovery::Recovery;
 use super::table::PerFlow;
 use crate::config::Config;
 use crate::error::PacketError;
@@ -99,9 +100,26 @@ pub(crate) trait Parameters: Copy + Serialize + DeserializeOwned {
     /// The longest time for which a sender may be silent before it tries again.
     fn longest_timeout(&self) -> Duration;
 
-    /// Makes a window that never grows hold so many packets at least.
-    fn hold(&mut self, packets: u32) {
-        let _ = packets;
+    /// The rate of NICs for which thresholds of the profile are; `None` where they grow with it.
+    fn reference_rate() -> Option<Rate> {
+        Some(Rate(100_000_000_000))
+    }
+
+    /// Windows fill round trips, and what else is in packets grows by a factor: see
+    /// [`super::fitted`].
+    fn fit(&mut self, factor: f64) {
+        let _ = factor;
+    }
+
+    /// The window that a flow begins with and that may hold less than a round trip, in packets, if
+    /// it is given.
+    fn given_window(&self) -> Option<f64> {
+        None
+    }
+
+    /// What its NICs do about packets that are missing, if there is a choice.
+    fn recovery(&self) -> Option<Recovery> {
+        None
     }
 
     /// The transport for the NICs of a network, of parameters that were checked.
@@ -142,7 +160,8 @@ macro_rules! transports {
                 }
             }
 
-            fn profile(name: TransportName, rate: Rate) -> (Config, Self) {
+            /// Its parameters with the network for which its reference configures it.
+            pub(crate) fn profile(name: TransportName, rate: Rate) -> (Config, Self) {
                 match name {
                     $(TransportName::$kind => {
                         let (config, parameters) = <$parameters>::profile(rate);
@@ -152,10 +171,31 @@ macro_rules! transports {
                 }
             }
 
-            /// Makes a window that never grows hold so many packets at least.
-            pub fn hold(&mut self, packets: u32) {
+            /// The rate of NICs for which the thresholds of the profile are, if it is one rate.
+            pub(super) fn reference_rate(self) -> Option<Rate> {
                 match self {
-                    $(Self::$kind(parameters) => parameters.hold(packets),)+
+                    $(Self::$kind(_) => <$parameters>::reference_rate(),)+
+                }
+            }
+
+            /// Windows fill round trips, and what else is in packets grows by a factor.
+            pub(super) fn fit(&mut self, factor: f64) {
+                match self {
+                    $(Self::$kind(parameters) => parameters.fit(factor),)+
+                }
+            }
+
+            /// What its NICs do about packets that are missing, if there is a choice.
+            pub(crate) fn recovery(self) -> Option<Recovery> {
+                match self {
+                    $(Self::$kind(parameters) => parameters.recovery(),)+
+                }
+            }
+
+            /// The window that a flow begins with, in packets, if it is given.
+            pub(crate) fn given_window(self) -> Option<f64> {
+                match self {
+                    $(Self::$kind(parameters) => parameters.given_window(),)+
                 }
             }
 

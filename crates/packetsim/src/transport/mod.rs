@@ -11,6 +11,7 @@ mod avoidance;
 pub mod dcqcn;
 pub mod dctcp;
 pub mod eqds;
+mod fit;
 mod go_back_n;
 pub mod hpcc;
 mod interface;
@@ -22,15 +23,20 @@ pub mod nscc;
 mod overdue;
 mod paced;
 pub mod rccc;
+mod recovery;
+mod reliable;
 mod round_robin;
+mod selective;
 mod spray;
 pub mod swift;
 mod table;
 mod tcp;
 mod windowed;
 
+pub use fit::Extent;
 pub use interface::{Next, Transport};
 pub(crate) use interface::{Parameters, ParametersUser};
+pub use recovery::Recovery;
 
 use crate::config::Config;
 use crate::error::PacketError;
@@ -69,4 +75,19 @@ interface::transports! {
 pub fn profile(name: &str, rate: Rate) -> Result<(Config, TransportKind), PacketError> {
     let name: TransportName = name.parse().map_err(|Invalid(text)| PacketError::Invalid(text))?;
     Ok(TransportKind::profile(name, rate))
+}
+
+/// The transport of this name, with a network, that fill links of any rate and length: what
+/// [`profile`] has, grown by what a round trip holds, with windows that fill a round trip.
+/// The last packet of a flow is no longer than what is left to send.
+///
+/// # Errors
+/// If there is none of this name; says which there are.
+pub fn fitted(name: &str, extent: Extent) -> Result<(Config, TransportKind), PacketError> {
+    let name: TransportName = name.parse().map_err(|Invalid(text)| PacketError::Invalid(text))?;
+    let (config, mut transport) = TransportKind::profile(name, extent.rate);
+    let reference = transport.reference_rate().unwrap_or(extent.rate);
+    let factor = extent.over(reference, &config);
+    transport.fit(factor);
+    Ok((Config { full_tail: false, ..config.grown(factor) }, transport))
 }

@@ -15,22 +15,29 @@
 //! explicit route has one subflow. Leaves out marks and selective acknowledgements.
 
 mod connection;
+mod probe;
 
+use super::dctcp::WINDOW;
+use super::fit::window;
 use super::interface::{Next, Parameters, Transport};
 use super::round_robin::RoundRobin;
 use super::table::PerFlow;
-use super::tcp::{Arrived, MAX_DOUBLINGS, NEVER, REPEAT, Receiver, Sender, nanoseconds};
+use super::tcp::{Arrived, MAX_DOUBLINGS, NEVER, PROBE, REPEAT, Receiver, Sender, nanoseconds};
 use crate::config::{Config, EarlyDrop};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
-use crate::packet::{Control, Packet, PacketKind};
+use crate::packet::{Control, Packet, PacketKind, TRANSPORT_A};
 use crate::topology::NicId;
 use connection::{Connection, Sent};
 use lightloom_model::{Duration, Rate, Time};
+use probe::Probe;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
+
+/// A probe, and in acknowledgements: it was new.
+const PROBING: u8 = TRANSPORT_A;
 
 /// Maximum number of subflows of a flow.
 const MAX_SUBFLOWS: u16 = 256;
@@ -41,8 +48,9 @@ const MAX_SUBFLOWS: u16 = 256;
 pub struct MptcpParameters {
     /// Subflows of a flow.
     pub subflows: u16,
-    /// Window of each at the start, in packets.
-    pub initial_window: u32,
+    /// Window of each at the start, in packets; `None`: their share of what fills a round trip, and
+    /// [`WINDOW`] at least.
+    pub initial_window: Option<u32>,
     /// Window up to which it doubles per round trip at the start, in packets.
     pub initial_threshold: u32,
     /// Minimum time until a retransmission.
@@ -51,6 +59,8 @@ pub struct MptcpParameters {
     /// Timeouts are at multiples of this: kernels check timers periodically.
     #[serde(rename = "timer_tick_ps")]
     pub timer_tick: Duration,
+    /// Whether a sender that hears nothing probes before that.
+    pub probes: bool,
 }
 
 impl Default for MptcpParameters {
@@ -59,10 +69,11 @@ impl Default for MptcpParameters {
     fn default() -> Self {
         Self {
             subflows: 8,
-            initial_window: 10,
+            initial_window: Some(WINDOW),
             initial_threshold: 10_000,
             min_timeout: Duration(10_000_000_000),
             timer_tick: Duration(1_000_000_000),
+            probes: false,
         }
     }
 }
@@ -92,17 +103,26 @@ impl Parameters for MptcpParameters {
                 self.subflows
             ));
         }
-        if self.initial_window == 0 || self.initial_threshold == 0 {
+        let initial = self.initial_window.unwrap_or(WINDOW);
+        if initial == 0 || self.initial_threshold == 0 {
             return wrong(format!(
                 "MPTCP starts with a window of {} packets and a threshold of {}; expected at least \
                  1 each",
-                self.initial_window, self.initial_threshold
+                initial, self.initial_threshold
             ));
         }
         if self.min_timeout.0 == 0 || self.timer_tick.0 == 0 {
             return wrong("MPTCP timeout and timer tick; expected both above 0".into());
         }
         Ok(())
+    }
+
+    fn fit(&mut self, _factor: f64) {
+        (self.initial_window, self.probes) = (None, true);
+    }
+
+    fn given_window(&self) -> Option<f64> {
+        self.initial_window.map(|it| f64::from(it) * f64::from(self.subflows))
     }
 
     fn longest_timeout(&self) -> Duration {
@@ -127,6 +147,7 @@ pub struct Mptcp {
     senders: PerFlow<Sender>,
     /// Per subflow what it has in flight, from its first packet not acknowledged on.
     sent: PerFlow<VecDeque<Sent>>,
+    probes: PerFlow<Probe>,
     receivers: PerFlow<Receiver>,
     arrived: PerFlow<Arrived>,
     /// Per flow, at its sender.
@@ -144,6 +165,7 @@ impl Mptcp {
             active: RoundRobin::new(core),
             senders: PerFlow::default(),
             sent: PerFlow::default(),
+            probes: PerFlow::default(),
             receivers: PerFlow::default(),
             arrived: PerFlow::default(),
             connections: PerFlow::default(),
@@ -221,7 +243,32 @@ impl Mptcp {
         let Some(deadline) = deadlines.min().filter(|&deadline| deadline != NEVER) else { return };
         self.connections[flow].has_timer = true;
         let time = deadline.min(core.now() + self.parameters.min_timeout);
-        core.set_timer(flow, Time(time.0.next_multiple_of(self.parameters.timer_tick.0)));
+        let time = Time(time.0.next_multiple_of(self.parameters.timer_tick.0));
+        let probe =
+            self.subflows(core, flow).filter_map(|it| self.probe_at(core, PacketFlowId(it)));
+        core.set_timer(flow, probe.min().map_or(time, |it| it.min(time).max(core.now())));
+    }
+
+    /// When a subflow is to probe, if it has something in flight.
+    fn probe_at(&self, core: &Core, subflow: Subflow) -> Option<Time> {
+        if !self.parameters.probes {
+            return None;
+        }
+        let idle = || core.round_trip(self.flow(subflow));
+        self.probes[subflow].due(&self.senders[subflow], idle)
+    }
+
+    /// A subflow has heard nothing for long: it sends its first missing packet again.
+    fn probe(&mut self, core: &Core, subflow: Subflow) {
+        let flow = self.flow(subflow);
+        let sender = &mut self.senders[subflow];
+        if sender.may_send() {
+            // What waits for the NIC tells as much.
+            return self.probes[subflow].send(core.now());
+        }
+        self.probes[subflow].count(core.now());
+        sender.flags |= REPEAT | PROBE;
+        self.active.add(core.endpoints(flow).source(), subflow, core.priority(flow));
     }
 
     /// Nothing of a subflow was acknowledged in time: others get what it has in flight.
@@ -244,10 +291,11 @@ impl Mptcp {
             core.receive(flow);
         }
         let receiver = &mut self.receivers[subflow];
-        receiver.accept(&mut self.arrived[subflow], packet.value);
+        let is_new = receiver.accept(&mut self.arrived[subflow], packet.value);
         let (sequence, value) = (receiver.expected, packet.value);
+        let flags = if is_new { packet.flags & PROBING } else { 0 };
         let path = self.path(subflow);
-        let ack = Control { sequence, value, path, ..Control::new(PacketKind::Ack, flow) };
+        let ack = Control { sequence, value, path, flags, ..Control::new(PacketKind::Ack, flow) };
         core.send_control(nic, ack);
     }
 
@@ -258,6 +306,7 @@ impl Mptcp {
         if packet.sequence < sender.first || self.connections[flow].is_complete(packets) {
             return;
         }
+        self.probes[subflow].hear(core.now());
         let is_limiting = !sender.may_send();
         sender.take_back();
         let sent = &mut self.sent[subflow];
@@ -275,6 +324,9 @@ impl Mptcp {
                 return self.complete(core, flow);
             }
             let sender = &mut self.senders[subflow];
+            if packet.flags & PROBING != 0 {
+                sender.recover();
+            }
             if sender.unsent == sender.first {
                 sender.deadline = NEVER;
             } else {
@@ -291,7 +343,7 @@ impl Mptcp {
         for subflow in self.subflows(core, flow).map(PacketFlowId) {
             let sender = &mut self.senders[subflow];
             sender.deadline = NEVER;
-            sender.flags &= !REPEAT;
+            sender.flags &= !(REPEAT | PROBE);
             sender.take_back();
             self.sent[subflow] = VecDeque::new();
         }
@@ -337,10 +389,18 @@ fn coupled(own_window: f64, subflows: impl Iterator<Item = (f64, u32)>) -> f64 {
 impl Transport for Mptcp {
     fn start(&mut self, core: &mut Core, flow: PacketFlowId) {
         self.expect(core, flow);
-        let MptcpParameters { initial_window, initial_threshold, .. } = self.parameters;
+        let MptcpParameters { subflows, initial_window, initial_threshold, .. } = self.parameters;
+        let least = WINDOW * u32::from(subflows);
+        let share = || window(core, flow, least).div_ceil(u32::from(subflows));
+        let initial_window = initial_window.unwrap_or_else(share);
         let last = self.subflow(flow, self.parameters.subflows - 1);
-        self.senders.make_room(last, Sender::new(initial_window, initial_threshold));
+        let sender = Sender::new(initial_window, initial_threshold);
+        self.senders.make_room(last, sender);
+        for subflow in self.subflows(core, flow).map(PacketFlowId) {
+            self.senders[subflow] = sender;
+        }
         self.sent.make_room(last, VecDeque::new());
+        self.probes.make_room(last, Probe::default());
         self.connections.make_room(flow, Connection::default());
         let nic = core.endpoints(flow).source();
         for subflow in self.subflows(core, flow).map(PacketFlowId) {
@@ -364,12 +424,17 @@ impl Transport for Mptcp {
                 continue;
             };
             self.active.rotate(nic);
+            let is_probe = self.senders[subflow].flags & PROBE != 0;
+            self.senders[subflow].flags &= !PROBE;
+            self.probes[subflow].send(at);
             if self.senders[subflow].deadline == NEVER {
                 self.start_deadline(core, subflow, at);
             }
             let (flow, path) = (self.flow(subflow), self.path(subflow));
             let id = core.new_data(flow, data, path);
-            core.packet_mut(id).value = number;
+            let packet = core.packet_mut(id);
+            packet.value = number;
+            packet.flags |= if is_probe { PROBING } else { 0 };
             return Next::Packet(id);
         }
         Next::Nothing
@@ -403,6 +468,8 @@ impl Transport for Mptcp {
             let is_due = sender.deadline <= now;
             if is_due && !sender.is_early(core.round_trip(flow), minimum, now) {
                 self.time_out(core, subflow);
+            } else if self.probe_at(core, subflow).is_some_and(|due| due <= now) {
+                self.probe(core, subflow);
             }
         }
         self.watch(core, flow);

@@ -12,6 +12,7 @@
 //! again after a timeout, the rest once they are pulled: the window that the network cannot hold
 //! halves.
 
+use super::fit::window;
 use super::interface::{Next, Parameters, Transport, prefetch_end};
 use super::ledger::Ledger;
 use super::overdue::{Checks, longest_timeout};
@@ -30,12 +31,16 @@ use serde::{Deserialize, Serialize};
 /// In an acknowledgement: everything has arrived.
 const COMPLETE: u8 = TRANSPORT_A;
 
+/// Packets that the reference sends before the first pull.
+const WINDOW: u32 = 50;
+
 /// Parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NdpParameters {
-    /// Packets that a flow sends before the first pull.
-    pub window: u32,
+    /// Packets that a flow sends before the first pull; `None`: what fills a round trip, and
+    /// [`WINDOW`] at least.
+    pub window: Option<u32>,
     /// Rate of the pulls of a NIC, in percent of what its link carries; below 100 leaves room for
     /// retransmissions.
     pub pull_percent: u32,
@@ -49,7 +54,7 @@ impl Default for NdpParameters {
     /// As in the public simulator of the authors (csg-htsim), and a timeout of six full queues at
     /// 100 Gb/s and 150 us.
     fn default() -> Self {
-        Self { window: 50, pull_percent: 99, timeout: Duration(220_000_000) }
+        Self { window: Some(WINDOW), pull_percent: 99, timeout: Duration(220_000_000) }
     }
 }
 
@@ -61,11 +66,12 @@ impl Parameters for NdpParameters {
     }
 
     fn validate(&self) -> Result<(), PacketError> {
-        if self.window == 0 || !(1..=100).contains(&self.pull_percent) || self.timeout.0 == 0 {
+        let window = self.window.unwrap_or(WINDOW);
+        if window == 0 || !(1..=100).contains(&self.pull_percent) || self.timeout.0 == 0 {
             return Err(PacketError::invalid(format!(
                 "NDP with a window of {} packets, pulls at {} % of the rate and a timeout of {} \
                  us; expected a window and timeout above 0 and 1 to 100 %",
-                self.window,
+                window,
                 self.pull_percent,
                 1e6 * self.timeout.as_seconds()
             )));
@@ -77,8 +83,12 @@ impl Parameters for NdpParameters {
         longest_timeout(self.timeout)
     }
 
-    fn hold(&mut self, packets: u32) {
-        self.window = self.window.max(packets);
+    fn fit(&mut self, _factor: f64) {
+        self.window = None;
+    }
+
+    fn given_window(&self) -> Option<f64> {
+        self.window.map(f64::from)
     }
 
     fn transport(self, core: &Core) -> Ndp {
@@ -212,8 +222,9 @@ impl Transport for Ndp {
         self.expect(core, flow);
         self.senders.make_room(flow, Sender::default());
         let timeout = self.parameters.timeout;
+        let window = self.parameters.window.unwrap_or_else(|| window(core, flow, WINDOW));
         self.senders[flow] = Sender {
-            permits: self.parameters.window.min(packets),
+            permits: window.min(packets),
             timeout,
             walk: self.spray.begin(flow, true),
             ..Sender::default()

@@ -68,6 +68,10 @@ impl Parameters for NsccParameters {
         Ok(())
     }
 
+    fn reference_rate() -> Option<Rate> {
+        None
+    }
+
     fn longest_timeout(&self) -> Duration {
         longest_timeout(self.timeout)
     }

@@ -92,6 +92,18 @@ impl Parameters for RcccParameters {
         longest_timeout(self.timeout)
     }
 
+    fn reference_rate() -> Option<Rate> {
+        None
+    }
+
+    fn fit(&mut self, _factor: f64) {
+        self.window = None;
+    }
+
+    fn given_window(&self) -> Option<f64> {
+        self.window.map(f64::from)
+    }
+
     fn transport(self, core: &Core) -> Rccc {
         Rccc::new(core, self)
     }

@@ -12,24 +12,32 @@
 //! receiving host is never the smaller one. What is lost is sent again by go-back-N, not
 //! selectively. Leaves out sharing of a path's window among flows.
 
+use super::fit::window;
 use super::interface::Parameters;
+use super::recovery::Recovery;
 use super::windowed::{Acknowledgement, Loss, WindowRule, Windowed};
 use crate::config::Config;
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
-use lightloom_model::{Duration, Rate, Time};
+use lightloom_model::{Duration, Rate, Time, by_name};
 use serde::{Deserialize, Serialize};
 
 /// Timeouts in a row after which the window is the smallest (`RETX_RESET_THRESHOLD`).
 const RESET_AFTER: u32 = 5;
 
+/// What each link adds to the target in the reference.
+const PER_LINK: Duration = Duration(3_053_435);
+
+/// Packets of the window of the reference at the start.
+const WINDOW: u32 = 15;
+
 /// Parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwiftParameters {
-    /// Window at the start, in packets.
-    pub initial_window: f64,
+    /// Window at the start, in packets; `None`: what fills a round trip, and [`WINDOW`] at least.
+    pub initial_window: Option<f64>,
     /// Minimum and maximum of the window, in packets.
     pub min_window: f64,
     /// See `min_window`.
@@ -43,9 +51,10 @@ pub struct SwiftParameters {
     /// Target of a path without links and a large window.
     #[serde(rename = "base_target_ps")]
     pub base_target: Duration,
-    /// What each link from sender to receiver adds to it.
+    /// What each link from sender to receiver adds to it; `None`: [`PER_LINK`], and all of them the
+    /// round trip of an idle network at least, else a flow alone would shrink its window.
     #[serde(rename = "per_link_ps")]
-    pub per_link: Duration,
+    pub per_link: Option<Duration>,
     /// What flow scaling adds at most, to windows of `scaling_min` packets or fewer: fs range.
     #[serde(rename = "scaling_ps")]
     pub scaling: Duration,
@@ -56,6 +65,9 @@ pub struct SwiftParameters {
     /// Time without acknowledgements after which a flow goes back.
     #[serde(rename = "timeout_ps")]
     pub timeout: Duration,
+    /// What NICs do about packets that are missing.
+    #[serde(with = "by_name")]
+    pub recovery: Recovery,
 }
 
 const MICROSECOND: u64 = 1_000_000;
@@ -64,28 +76,35 @@ impl Default for SwiftParameters {
     /// As in csg-htsim, for what the paper leaves open.
     fn default() -> Self {
         Self {
-            initial_window: 15.0,
+            initial_window: Some(f64::from(WINDOW)),
             min_window: 0.001,
             max_window: 1000.0,
             additive: 1.0,
             decrease: 0.8,
             max_decrease: 0.5,
             base_target: Duration(20 * MICROSECOND),
-            per_link: Duration(3_053_435),
+            per_link: Some(PER_LINK),
             scaling: Duration(100 * MICROSECOND),
             scaling_min: 0.1,
             scaling_max: 100.0,
             timeout: Duration(10_000 * MICROSECOND),
+            recovery: Recovery::Auto,
         }
     }
 }
 
 impl SwiftParameters {
-    /// The target delay of a path and a window, in ps.
-    fn target(&self, links: u32, window: f64) -> f64 {
+    /// What a path adds to the target, with so many links and a round trip when it is idle.
+    fn path_target(&self, links: u32, round_trip: Duration) -> Duration {
+        let sum = |per_link: Duration| Duration(u64::from(links) * per_link.0);
+        self.per_link.map_or_else(|| sum(PER_LINK).max(round_trip), sum)
+    }
+
+    /// The target delay of a path, by what that adds, and a window, in ps.
+    fn target(&self, path: Duration, window: f64) -> f64 {
         let [low, high] = [self.scaling_min, self.scaling_max].map(|it| 1.0 / it.sqrt());
         let share = (1.0 / window.sqrt() - high) / (low - high);
-        let fixed = self.base_target.0 + u64::from(links) * self.per_link.0;
+        let fixed = self.base_target.0 + path.0;
         fixed as f64 + self.scaling.0 as f64 * share.clamp(0.0, 1.0)
     }
 }
@@ -110,14 +129,15 @@ impl Parameters for SwiftParameters {
                 self.additive, self.decrease, self.max_decrease
             ));
         }
+        let initial = self.initial_window.unwrap_or(self.max_window);
         let is_ordered = |low: f64, high: f64| low > 0.0 && low < high && high.is_finite();
         if !is_ordered(self.min_window, self.max_window)
-            || !(self.min_window..=self.max_window).contains(&self.initial_window)
+            || !(self.min_window..=self.max_window).contains(&initial)
         {
             return wrong(format!(
                 "Swift windows of {} to {} packets, {} at the start; expected 0 < minimum <= start \
                  <= maximum, and minimum < maximum",
-                self.min_window, self.max_window, self.initial_window
+                self.min_window, self.max_window, initial
             ));
         }
         if !is_ordered(self.scaling_min, self.scaling_max) {
@@ -130,6 +150,28 @@ impl Parameters for SwiftParameters {
             return wrong("Swift target delay and timeout; expected both above 0".into());
         }
         Ok(())
+    }
+
+    /// All in packets grows, so that flows share a faster link as they share that of the reference.
+    fn fit(&mut self, factor: f64) {
+        (self.initial_window, self.per_link) = (None, None);
+        let sizes = [
+            &mut self.max_window,
+            &mut self.additive,
+            &mut self.scaling_min,
+            &mut self.scaling_max,
+        ];
+        for packets in sizes {
+            *packets *= factor;
+        }
+    }
+
+    fn given_window(&self) -> Option<f64> {
+        self.initial_window
+    }
+
+    fn recovery(&self) -> Option<Recovery> {
+        Some(self.recovery)
     }
 
     fn longest_timeout(&self) -> Duration {
@@ -150,8 +192,8 @@ pub(crate) struct Sender {
     decreased_at: Option<Time>,
     /// Last round trip.
     round_trip: Duration,
-    /// Links from sender to receiver.
-    links: u32,
+    /// What its path adds to the target.
+    path: Duration,
     /// Timeouts in a row.
     timeouts: u32,
 }
@@ -172,7 +214,7 @@ impl Sender {
         self.timeouts = 0;
         self.round_trip = ack.round_trip;
         let delay = ack.round_trip.0 as f64;
-        let target = parameters.target(self.links, self.window);
+        let target = parameters.target(self.path, self.window);
         if delay < target {
             let added = parameters.additive * f64::from(ack.newly) / self.window.max(1.0);
             self.window = (self.window + added).min(parameters.max_window);
@@ -203,11 +245,13 @@ impl WindowRule for Rule {
     type State = Sender;
 
     fn begin(&mut self, core: &Core, flow: PacketFlowId) -> Sender {
+        let round_trip = core.round_trip(flow);
+        let filling = || f64::from(window(core, flow, WINDOW)).min(self.0.max_window);
         Sender {
-            window: self.0.initial_window,
+            window: self.0.initial_window.unwrap_or_else(filling),
             decreased_at: None,
-            round_trip: core.round_trip(flow),
-            links: core.link_count(flow),
+            round_trip,
+            path: self.0.path_target(core.link_count(flow), round_trip),
             timeouts: 0,
         }
     }
@@ -238,7 +282,7 @@ pub(crate) type Swift = Windowed<Rule>;
 impl Swift {
     /// For the NICs of a network.
     pub(crate) fn new(core: &Core, parameters: SwiftParameters) -> Self {
-        Self::with_rule(core, Rule(parameters), parameters.timeout)
+        Self::with_rule(core, Rule(parameters), parameters.recovery, parameters.timeout)
     }
 
     /// The window of a flow that has started, in packets.
@@ -257,17 +301,16 @@ mod tests {
 
     fn sender(window: f64) -> Sender {
         let round_trip = Duration(10 * US);
-        Sender { window, decreased_at: None, round_trip, links: 4, timeouts: 0 }
+        Sender { window, decreased_at: None, round_trip, path: Duration(20 * US), timeouts: 0 }
     }
 
     fn ack(newly: u32, us: u64) -> Acknowledgement {
         Acknowledgement { newly, first: 0, next: 0, round_trip: Duration(us * US) }
     }
 
-    /// Without flow scaling: 20 us and 5 us for each of four links.
+    /// Without flow scaling: 20 us and what the path adds.
     fn plain() -> SwiftParameters {
-        let per_link = Duration(5 * US);
-        SwiftParameters { scaling: Duration(0), per_link, ..SwiftParameters::default() }
+        SwiftParameters { scaling: Duration(0), ..SwiftParameters::default() }
     }
 
     /// alpha / sqrt(w) + beta, with alpha = range / (1 / sqrt(low) - 1 / sqrt(high)) and
@@ -285,13 +328,21 @@ mod tests {
             (100.0, 0.0),
             (500.0, 0.0),
         ] {
-            let target_us = parameters.target(6, window) / US as f64;
+            let path = parameters.path_target(6, Duration(50 * US));
+            let target_us = parameters.target(path, window) / US as f64;
             let expected = 20.0 + 6.0 * 3.053_435 + scaling;
             assert!(
                 (target_us - expected).abs() < 1e-6,
                 "{window}: {target_us}, expected {expected}"
             );
         }
+    }
+
+    #[test]
+    fn an_idle_path_is_below_the_target_that_it_is_given() {
+        let fitted = SwiftParameters { per_link: None, ..SwiftParameters::default() };
+        assert_eq!(fitted.path_target(6, Duration(10 * US)), Duration(6 * PER_LINK.0));
+        assert_eq!(fitted.path_target(6, Duration(90 * US)), Duration(90 * US));
     }
 
     #[test]
@@ -348,7 +399,7 @@ mod tests {
             "Swift increase 1, decrease 0.8 and maximum decrease 1; expected an increase above 0 \
              and decreases between 0 and 1"
         );
-        let wide = SwiftParameters { initial_window: 2000.0, ..base };
+        let wide = SwiftParameters { initial_window: Some(2000.0), ..base };
         assert!(
             text(wide).starts_with("Swift windows of 0.001 to 1000 packets, 2000 at the start")
         );

@@ -51,6 +51,8 @@ pub(super) struct Sender {
 pub(super) const REPEAT: u8 = 1;
 /// The flow has a timer pending.
 pub(super) const TIMER: u8 = 2;
+/// What is to be sent again is a probe.
+pub(super) const PROBE: u8 = 4;
 
 impl Sender {
     /// At the start, with the window in packets and the threshold up to which it doubles.
@@ -204,6 +206,17 @@ impl Sender {
         }
     }
 
+    /// A probe has shown that a packet was lost: the others missing follow, one per round trip.
+    pub(super) fn recover(&mut self) {
+        if self.is_recovering || self.unsent == self.first {
+            return;
+        }
+        self.lose();
+        self.window = f64::from(self.threshold);
+        self.is_recovering = true;
+        self.flags |= REPEAT;
+    }
+
     /// A loss: halves the window, and begins a new window of data.
     pub(super) fn lose(&mut self) {
         self.threshold = (self.window as f32 / 2.0).max(2.0);
@@ -222,7 +235,7 @@ impl Sender {
         self.next = self.first + 1;
         self.is_recovering = false;
         self.duplicates = 0;
-        self.flags &= !REPEAT;
+        self.flags &= !(REPEAT | PROBE);
         self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
     }
 }

@@ -1,13 +1,15 @@
-//! Flows with a window and a pace over go-back-N, for transports that differ in how they set these.
+//! Flows with a window and a pace over reliable connections, for transports that differ in how they
+//! set these.
 //!
 //! A flow sends while less than its window is in flight, and no sooner than its pace allows after
 //! its last packet. Among flows that may send, the NIC chooses the one that could first, so that
 //! flows take turns. Every packet states when it was sent, to the
 //! nanosecond, and its acknowledgement returns that.
 
-use super::go_back_n::GoBackN;
 use super::interface::{Next, Transport};
 use super::paced::{Paced, Waiting};
+use super::recovery::Recovery;
+use super::reliable::Reliable;
 use super::table::PerFlow;
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
@@ -62,7 +64,7 @@ pub(crate) trait WindowRule {
 #[derive(Debug, Clone)]
 pub(crate) struct Windowed<R: WindowRule> {
     rule: R,
-    packets: GoBackN,
+    packets: Reliable,
     states: PerFlow<Option<R::State>>,
     /// When a flow may send at the earliest.
     free_at: PerFlow<Time>,
@@ -70,10 +72,10 @@ pub(crate) struct Windowed<R: WindowRule> {
 }
 
 impl<R: WindowRule> Windowed<R> {
-    pub(super) fn with_rule(core: &Core, rule: R, timeout: Duration) -> Self {
+    pub(super) fn with_rule(core: &Core, rule: R, recovery: Recovery, timeout: Duration) -> Self {
         Self {
             rule,
-            packets: GoBackN::new(core, timeout),
+            packets: Reliable::new(core, recovery, timeout),
             states: PerFlow::default(),
             free_at: PerFlow::default(),
             waiting: Paced::new(core),
@@ -128,8 +130,8 @@ impl<R: WindowRule> Transport for Windowed<R> {
         self.add(core, flow);
     }
 
-    fn expect(&mut self, _core: &mut Core, flow: PacketFlowId) {
-        self.packets.expect(flow);
+    fn expect(&mut self, core: &mut Core, flow: PacketFlowId) {
+        self.packets.expect(core, flow);
     }
 
     fn next(&mut self, core: &mut Core, nic: NicId, at: Time) -> Next {
@@ -139,8 +141,9 @@ impl<R: WindowRule> Transport for Windowed<R> {
                 Waiting::From(time) => return Next::At(time),
                 Waiting::None => return Next::Nothing,
             };
-            if self.may_send(core, flow) {
-                let id = self.packets.send(core, flow);
+            if self.may_send(core, flow)
+                && let Some(id) = self.packets.send(core, flow)
+            {
                 let packet = core.packet_mut(id);
                 packet.value = nanoseconds(at);
                 let size = u32::from(packet.size);

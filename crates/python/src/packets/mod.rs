@@ -12,7 +12,7 @@ use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
     Config, EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId,
     PacketKind, PacketScenario, ProgramReport, Programs, Report, RunningScenario, Samples,
-    Sampling, Topology, TransportKind, profile,
+    Sampling, Topology, TransportKind, fitted, profile,
 };
 use network::{CircuitRow, FailureRow, FlowColumns, NetworkValues, parse_circuits, parse_failures};
 use numpy::{IntoPyArray, PyArray1};
@@ -39,14 +39,19 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 }
 
 /// The configuration of the network of a transport's reference, for links of a rate, and the
-/// parameters of the transport with its name.
+/// parameters of the transport with its name; fitted to a network if there is one.
 #[pyfunction]
 fn packet_profile<'py>(
     py: Python<'py>,
     name: &str,
     rate_bps: u64,
+    network: Option<Record<NetworkValues>>,
 ) -> PyResult<[Bound<'py, PyAny>; 2]> {
-    let (config, transport) = profile(name, Rate(rate_bps)).map_err(refuse)?;
+    let found = match network {
+        Some(network) => fitted(name, network.0.extent()?),
+        None => profile(name, Rate(rate_bps)),
+    };
+    let (config, transport) = found.map_err(refuse)?;
     Ok([pythonize(py, &config)?, pythonize(py, &transport)?])
 }
 
@@ -237,6 +242,7 @@ fn packet_run<'py>(
         events: report.counters.events,
         peak_packets: report.peak_packets,
         undivided: report.undivided,
+        remarks: report.remarks.clone(),
         run_hash: format!("{:032x}", report.hash.digest()),
         nodes: PyTuple::new(py, network::names(topology))?,
         layers: PyTuple::new(py, topology.layers())?,

@@ -6,7 +6,7 @@ use crate::choices::parse;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::presets::{self, Preset};
 use lightloom_packetsim::{
-    Cable, CircuitSwitching, Dragonfly, Failure, FlowSpec, NicId, NodeId, PacketLinkId,
+    Cable, CircuitSwitching, Dragonfly, Extent, Failure, FlowSpec, NicId, NodeId, PacketLinkId,
     PlaneChoice, PlaneTurns, Topology,
 };
 use pyo3::exceptions::PyValueError;
@@ -73,6 +73,27 @@ impl NetworkValues {
             _ => fabric.build_planes(hosts, planes),
         };
         built.map_err(refuse)
+    }
+
+    /// What transports are fitted to: the rate of NICs, and the longest of the shortest paths.
+    pub(super) fn extent(&self) -> PyResult<Extent> {
+        let (rate, delay) = (self.rate_bps, self.link_delay_ps);
+        let links = |count: u64| Duration(count * delay.0);
+        let delay = match self.shape {
+            Shape::FatTree { .. } => links(6),
+            Shape::Star {} => links(2),
+            Shape::LeafSpine { .. } => links(4),
+            Shape::Dragonfly { .. } => links(5),
+            Shape::Rail { nvlink_delay_ps: nvlink, .. } => links(2) + Duration(2 * nvlink.0),
+            Shape::Links { ref switches, links: ref listed } => {
+                let topology = of_links(self.hosts, switches, listed)?;
+                let nics = (0..topology.nic_count() as u32).map(NicId);
+                let rates = nics.map(|nic| topology.links()[topology.uplink(nic).0 as usize].rate);
+                let rate = rates.max().unwrap_or(rate);
+                return Ok(Extent { rate, delay: topology.longest_delay() });
+            }
+        };
+        Ok(Extent { rate, delay })
     }
 
     /// Which plane flows take.

@@ -1,7 +1,8 @@
 //! Parameters of DCQCN.
 
 use crate::transport::line_rate::TIMEOUT;
-use lightloom_model::{Duration, Rate};
+use crate::transport::recovery::Recovery;
+use lightloom_model::{Duration, Rate, by_name};
 use serde::{Deserialize, Serialize};
 
 /// Shortest time between increases: NICs count in microseconds.
@@ -45,6 +46,9 @@ pub struct DcqcnParameters {
     /// Time without acknowledgements after which a flow goes back, where packets are lost.
     #[serde(rename = "timeout_ps")]
     pub timeout: Duration,
+    /// What NICs do about packets that are missing.
+    #[serde(with = "by_name")]
+    pub recovery: Recovery,
 }
 
 pub(super) const MICROSECOND: u64 = 1_000_000;
@@ -66,6 +70,7 @@ impl DcqcnParameters {
             minimum: Rate((rate.0 / 100).clamp(1, 1_000_000_000)),
             clamp_target: false,
             timeout: TIMEOUT,
+            recovery: Recovery::Auto,
         }
     }
 }

@@ -168,6 +168,7 @@ mod tests {
     use super::*;
     use crate::transport::dcqcn::parameters::MICROSECOND;
     use crate::transport::line_rate::TIMEOUT;
+    use crate::transport::recovery::Recovery;
     use lightloom_model::Rate;
 
     const LINE: f64 = 100e9;
@@ -188,6 +189,7 @@ mod tests {
             minimum: Rate(1_000_000_000),
             clamp_target: true,
             timeout: TIMEOUT,
+            recovery: Recovery::Auto,
         }
     }
 

@@ -6,6 +6,7 @@
 use super::parameters::{DcqcnParameters, MICROSECOND as US};
 use super::reaction::Reaction;
 use crate::transport::line_rate::TIMEOUT;
+use crate::transport::recovery::Recovery;
 use lightloom_model::{Duration, Rate, Time};
 use proptest::prelude::*;
 
@@ -151,6 +152,7 @@ fn parameters() -> impl Strategy<Value = DcqcnParameters> {
                 minimum: Rate(rates.2),
                 clamp_target,
                 timeout: TIMEOUT,
+                recovery: Recovery::Auto,
             }
         },
     )

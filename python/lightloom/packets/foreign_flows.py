@@ -1,0 +1,103 @@
+"""Lists of flows in the forms of other packet simulators.
+
+A connection matrix of htsim (``.cm``) names ``Nodes`` and ``Connections``, then has lines such as
+``0->13 start 0 size 2000000``: picoseconds and bytes. A list of HPCC's ns-3 model begins with the
+number of flows, then has lines of source, destination, priority, port, bytes and seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import InputError, echo
+from lightloom.inputs.files import decode
+
+_CONNECTION = re.compile(r"(\d+)->(\d+)((?: \w+ [\d.eE+-]+)*)")
+#: what a connection may say: the first are read, the others do not matter here
+_READ, _IGNORED = ("start", "size"), ("id", "prio")
+
+#: source, destination, bytes and start in seconds of a line
+_Row = tuple[int, int, int, float]
+
+
+def foreign_flows(content: bytes, name: str) -> dict[str, npt.NDArray[Any]] | None:
+    """The columns of a list that is in the form of another simulator; ``None`` if it is in none.
+
+    They are named as the attributes of :class:`~lightloom.packets.Flows`.
+
+    Raises
+    ------
+    InputError
+        If a line is not as such a list has it, or says what is not simulated here.
+    """
+    if content[:1] not in b"#N" and not content[:1].isdigit():
+        return None
+    text = decode(content, name)
+    lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), 1)]
+    lines = [(number, line) for number, line in lines if line and not line.startswith("#")]
+    if not lines:
+        return None
+    first = lines[0][1]
+    if first.startswith("Nodes "):
+        heads = ("Nodes ", "Connections ")
+        body = [(number, line) for number, line in lines if not line.startswith(heads)]
+        return _columns(body, name, _connection)
+    if first.isdigit():
+        return _columns(lines[1:], name, _ns3_flow)
+    return None
+
+
+def _columns(
+    lines: list[tuple[int, str]], name: str, parse: Callable[[str], _Row]
+) -> dict[str, npt.NDArray[Any]]:
+    rows = []
+    for number, line in lines:
+        try:
+            rows.append(parse(line))
+        except InputError as error:
+            raise InputError(f"{name}, line {number}: {error}") from None
+    source, destination, size, start_s = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return {
+        "source": np.array(source, np.int64),
+        "destination": np.array(destination, np.int64),
+        "size_bytes": np.array(size, np.int64),
+        "start_s": np.array(start_s, np.float64),
+        "lines": np.array([number for number, _ in lines], np.int64),
+    }
+
+
+def _connection(line: str) -> _Row:
+    found = _CONNECTION.fullmatch(" ".join(line.split()))
+    words = found[3].split() if found else []
+    said = dict(zip(words[::2], words[1::2], strict=True))
+    unknown = next((word for word in said if word not in (*_READ, *_IGNORED)), None)
+    if unknown is not None or "trigger" in line:
+        raise InputError(
+            f"{unknown or 'triggers'}: not read; expected start and size, and what waits for what "
+            "as the column 'after' of a table of flows"
+        )
+    if found is None or not set(_READ) <= said.keys() or not said["size"].isdigit():
+        raise InputError(f"{echo(line)}: expected such as '0->13 start 0 size 2000000'")
+    return int(found[1]), int(found[2]), int(said["size"]), _number(said["start"], line) / 1e12
+
+
+def _ns3_flow(line: str) -> _Row:
+    words = line.split()
+    if len(words) != 6 or not all(word.isdigit() for word in words[:5]):
+        raise InputError(
+            f"{echo(line)}: expected source, destination, priority, port, bytes and seconds, such "
+            "as '0 13 3 100 2000000 2.0'"
+        )
+    return int(words[0]), int(words[1]), int(words[4]), _number(words[5], line)
+
+
+def _number(word: str, line: str) -> float:
+    try:
+        return float(word)
+    except ValueError:
+        raise InputError(f"{echo(line)}: expected a number, not {echo(word)}") from None
