@@ -1,154 +1,269 @@
-"""Curves of Hopper GPUs (H100, H800, H200) from public figures of their kernels.
+"""Curves of Hopper GPUs (H100, H800, H200) from operators that this project measured.
 
-No single table covers a training step on Hopper, so products come from the tables of XLA's cost
-model and of DeepGEMM, attention from FlashAttention-3 (``products_hopper.csv`` and
-``attention_hopper.csv`` have every row). What nobody published is derived from the other operators
-as on the GPUs that were measured as a whole, and marked as assumed.
+``h200_operators.csv`` and ``h100_operators.csv`` have one H200 and one H100: products of real
+shapes forward and for both gradients, products of experts, FP8, attention by cuDNN, permutations
+and element-wise kernels, each for spans of 30 ms with normally distributed data. The two GPUs have
+the same chip; equal shapes take the same time within 2 % on average where bytes do not set it, so
+that one curve holds both. Products of less than 8 GFLOP are those of OpenXLA's table
+(``products_small.csv``). Few operators were not measured; they are derived and marked as assumed.
 """
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
+from math import exp, log
 from pathlib import Path
 
-import fit_operators as common
+import fitting as common
+import numpy as np
+
+from lightloom.workload.compute_operators import Curve
 
 HERE = Path(__file__).resolve().parent
 
 BF16_PEAK, FP8_PEAK = 989.4e12, 1978.9e12
-BANDWIDTH = 3.35e12
+#: memory rate of each GPU, bytes/s
+BANDWIDTHS = {"h100": 3.35e12, "h200": 4.8e12}
 
-#: weight gradients that accumulate in FP32 reach this share of the forward product's efficiency
-#: (A100 0.95, B200 0.96 at large sizes), the FP32 traffic apart
+#: weight gradients in FP8 that accumulate in FP32, as a share of the forward product's efficiency
 ACCUMULATE = 0.95
 
-#: memory efficiency of grouped products: those of the tables fit in the cache of the GPU, those of
-#: a training step do not
-GROUPED_BANDWIDTH = 0.8
+#: a product that is bound by bytes moves them as fast as one that was measured can at best
+BANDWIDTH = 0.8
 
-SOURCES = """[sources.xla]
-text = "OpenXLA (Apache-2.0), xla/service/gpu/model/matmul_interpolator_data.h: measured matrix \
-products on sm_90"
-date = "2025"
+#: assumed: FLOPs and time of the smallest attention; backward it is three kernels
+SMALLEST = {"forward": (1e9, 8e-6), "backward": (2.5e9, 24e-6)}
+
+#: assumed: how bytes and products of experts' weight gradients combine. With results in BF16, as
+#: measured, the bytes add to the products (1.1); that FP32 sums would do so wholly is not known
+WGRAD_NORM = 2.0
+
+SOURCES = """[sources.h200]
+text = "measured by this project on one H200 and one H100 (experiments/compute-calibration, \
+h200_operators.csv and h100_operators.csv): PyTorch 2.11, CUDA 13.0, spans of 30 ms"
+date = "2026-11-27"
+
+[sources.xla]
+text = "as h200; below 8 GFLOP OpenXLA (Apache-2.0), \
+xla/service/gpu/model/matmul_interpolator_data.h: measured matrix products on sm_90"
+date = "2026-11-27 and 2025"
 url = "https://github.com/openxla/xla"
 
-[sources.deepgemm]
-text = "DeepSeek-AI, DeepGEMM (MIT), README of the first release: FP8 with block scales on H800"
-date = "2025-02"
-url = "https://github.com/deepseek-ai/DeepGEMM"
-
-[sources.flash3]
-text = "Shah et al., FlashAttention-3, arXiv 2407.08608, Figures 5 and 6 (H100 SXM5, FP16, \
-forward causal, backward not), and meta-pytorch/tritonbench, pull request 1267: causal forward \
-and backward of FlashAttention-3 on H100"
-date = "2024-07 and 2026-09"
-url = "https://arxiv.org/abs/2407.08608"
-
 [sources.derived]
-text = "derived from the forward operator of this file: weight gradients as on A100 and B200 \
-(SimuMax), latent attention backward 0.78 of heads of 128 as on B200"
+text = "derived from another operator of this file: FP8 gradients of experts from forward, weight \
+gradients in FP8 at 0.95 of forward (as in BF16 on A100 and B200)"
 date = "2026-11"
 
-[sources.copy]
-text = "device-to-device copy and STREAM triad on H100 80GB HBM3: 3.0 TB/s of 3.35; norms and \
-activation functions at 0.9 of it, as on A100"
-date = "2026"
-
 [sources.simumax]
-text = "MooreThreads/SimuMax (Apache-2.0), configs/system: unfused kernels measured on A100 80GB \
-PCIe, fused loss on B200"
+text = "MooreThreads/SimuMax (Apache-2.0), configs/system: fused loss measured on B200"
 date = "2026-04"
 url = "https://github.com/MooreThreads/SimuMax"
 
 """
 
-#: share of the memory rate, source, whether assumed
-MEMORY = {
-    "elementwise": (0.8, "copy", True),
-    "permute": (common.FUSED_PERMUTE, "tileops", False),
-    "permute_unfused": (0.06146, "simumax", True),
-    "cross_entropy": (0.3, "simumax", True),
-    "optimizer": (0.8, "copy", True),
-}
-
 
 @dataclass(frozen=True)
 class Device:
-    """Peaks that efficiencies are fractions of; what ``fit_operators`` needs of a device."""
+    """Peaks that efficiencies are fractions of; what ``fitting`` needs of a device."""
 
     peak: float
-    bandwidth: float = BANDWIDTH
+    bandwidth: float = BANDWIDTHS["h200"]
 
 
-def product_rows(operator: str, peak: float, element: float) -> common.Rows:
-    """Rows of one operator; sizes are per expert."""
-    with (HERE / "products_hopper.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["operator"] == operator]
-    points = []
-    for row in rows:
-        m, n, k = (float(row[name]) for name in ("m", "n", "k"))
+@dataclass(frozen=True)
+class Row:
+    """One measured operator."""
+
+    gpu: str
+    operator: str
+    shape: tuple[int, ...]
+    seconds: float
+
+
+def rows() -> list[Row]:
+    """Everything that was measured on both GPUs."""
+    found = []
+    for gpu in BANDWIDTHS:
+        with (HERE / f"{gpu}_operators.csv").open(encoding="utf-8") as file:
+            lines = (line for line in file if not line.startswith("#"))
+            for row in csv.DictReader(lines):
+                sizes = row["shape"].split("x") if row["shape"] else []
+                shape = tuple(int(size) for size in sizes)
+                found.append(Row(gpu, row["operator"], shape, float(row["time_us"]) * 1e-6))
+    return found
+
+
+def products(
+    operators: tuple[str, ...], peak: float, element: float
+) -> Iterator[tuple[float, ...]]:
+    """FLOPs, bytes and efficiency of products; of experts' products per expert.
+
+    A shape is m x k x n of the forward product, behind the number of experts if there are some.
+    Bytes are scaled to the memory rate that the curve refers to.
+    """
+    for row in rows():
+        if row.operator not in operators:
+            continue
+        m, k, n = row.shape[-3:]
+        experts = row.shape[0] if len(row.shape) == 4 else 1
+        flops = 2.0 * m * k * n
         size_bytes = element * (m * k + k * n) + 2 * m * n
-        points.append((2 * m * n * k, size_bytes, float(row["tflops"]) * 1e12 / peak))
-    return common.as_rows(points)
+        if "dgrad" in row.operator:
+            size_bytes = element * (m * n + k * n) + 2 * m * k
+        elif "wgrad" in row.operator:
+            size_bytes = element * m * (k + n) + 2 * k * n
+        size_bytes *= BANDWIDTHS["h200"] / BANDWIDTHS[row.gpu]
+        yield flops, size_bytes, experts * flops / row.seconds / peak
 
 
-def attention_rows(operator: str) -> common.Rows:
-    """Rows of attention; half of the score pairs are computed where it is causal."""
-    with (HERE / "attention_hopper.csv").open(encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["operator"] == operator]
-    points = []
-    for row in rows:
-        batch, heads, seq_len, dim = (
-            float(row[name]) for name in ("batch", "heads", "seq_len", "head_dim")
-        )
-        flops = 2.0 * seq_len**2 * heads * 2 * dim * batch
-        flops *= 0.5 if row["causal"] == "true" else 1.0
+def small_products() -> Iterator[tuple[float, ...]]:
+    """Products that are smaller than those that were measured here, as :func:`products`."""
+    with (HERE / "products_small.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            m, n, k = (float(row[name]) for name in ("m", "n", "k"))
+            size_bytes = 2 * (m * k + k * n + m * n) * BANDWIDTHS["h200"] / BANDWIDTHS["h100"]
+            yield 2 * m * n * k, size_bytes, float(row["tflops"]) * 1e12 / BF16_PEAK
+
+
+def attention(operator: str, widths: tuple[int, int]) -> Iterator[tuple[float, ...]]:
+    """Causal attention of cuDNN, of heads with these widths of keys and values."""
+    for row in rows():
+        if row.operator != f"{operator}_cudnn" or row.shape[4:] != widths:
+            continue
+        batch, heads, _, seq_len = row.shape[:4]
+        flops = seq_len**2 * heads * float(sum(widths)) * batch
         flops *= 2.5 if operator.endswith("backward") else 1.0
-        points.append((flops, 0.0, float(row["tflops"]) * 1e12 / BF16_PEAK))
-    return common.as_rows(points)
+        yield flops, 0.0, flops / row.seconds / BF16_PEAK
+
+
+def score_seconds(operator: str, wide: common.Fit) -> float:
+    """Time of a score beside its products: what heads of 64 take more than half of those of 128.
+
+    With as many FLOPs, heads of 64 have a score more for every 512 FLOPs of the forward pass.
+    """
+    narrow = as_rows(attention(operator, (64, 64)))
+    as_wide = curve_of(wide).seconds(narrow.flops, 0.0, BF16_PEAK, 1.0)
+    scores = narrow.flops / (512 * (2.5 if operator.endswith("backward") else 1.0))
+    return float(np.median((narrow.flops / narrow.efficiency / BF16_PEAK - as_wide) / scores))
+
+
+def curve_of(fit: common.Fit) -> Curve:
+    """The curve that is shipped."""
+    return Curve("", np.log(fit.flops), np.log(fit.efficiency), fit.launch_s, None, fit.norm)
+
+
+def as_rows(points: Iterator[tuple[float, ...]]) -> common.Rows:
+    """Rows of an iteration."""
+    return common.as_rows([(flops, size, share) for flops, size, share in points])
+
+
+def with_smallest(fit: common.Fit, flops: float, seconds: float) -> common.Fit:
+    """The fit with a node below all that was measured: the smallest kernel and its time."""
+    return replace(
+        fit,
+        flops=np.concatenate([[flops], fit.flops]),
+        efficiency=np.concatenate([[flops / seconds / BF16_PEAK], fit.efficiency]),
+    )
 
 
 def fits() -> dict[str, common.Fit]:
     """Every operator, measured or assumed."""
+    bf16, fp8 = Device(BF16_PEAK), Device(FP8_PEAK)
     found: dict[str, common.Fit] = {}
-    for suffix, peak, element, source in (
-        ("", BF16_PEAK, 2.0, "xla"),
-        ("_fp8", FP8_PEAK, 1 + 1 / 32, "deepgemm"),
+    for name, operators in (
+        ("matmul", ("matmul", "matmul_dgrad")),
+        ("matmul_accumulate", ("matmul_wgrad",)),
     ):
-        device = Device(peak)
-        rows = product_rows(f"matmul{suffix}", peak, element)
-        dense = replace(common.fit_curve(rows, device, use_bytes=True), source=source)
-        rows = product_rows(f"grouped_matmul{suffix}", peak, element)
-        grouped = replace(common.fit_grouped(rows, device, None, GROUPED_BANDWIDTH), source=source)
-        found[f"matmul{suffix}"] = dense
-        found[f"matmul_accumulate{suffix}"] = common.assume(dense, "derived", ACCUMULATE)
-        found[f"grouped_matmul{suffix}"] = grouped
-        found[f"grouped_matmul_dgrad{suffix}"] = common.assume(grouped, "derived")
-        found[f"grouped_matmul_wgrad{suffix}"] = common.assume(grouped, "derived", ACCUMULATE)
-    for direction, factor in (("forward", 1.0), ("backward", 0.78)):
-        name = f"attention_{direction}"
-        fit = common.fit_curve(attention_rows(name), Device(BF16_PEAK), use_bytes=False)
-        found[name] = replace(fit, source="flash3")
-        found[f"attention_latent_{direction}"] = common.assume(fit, "derived", factor)
+        points = as_rows(chain(products(operators, BF16_PEAK, 2.0), small_products()))
+        found[name] = common.fit_curve(points, bf16, use_bytes=True)
+    for stage in ("", "_dgrad", "_wgrad"):
+        measured = (f"grouped_mm{stage}", f"grouped_mm{stage}_skew")
+        points = as_rows(products(measured, BF16_PEAK, 2.0))
+        like = found.get("grouped_matmul")
+        if like is not None and stage == "_wgrad":
+            like = replace(like, norm=WGRAD_NORM)
+        found[f"grouped_matmul{stage}"] = common.fit_grouped(points, bf16, like, BANDWIDTH)
+    dense = common.fit_curve(
+        as_rows(products(("fp8_matmul_tensorwise",), FP8_PEAK, 1.0)), fp8, use_bytes=True
+    )
+    points = as_rows(products(("fp8_grouped_mm_rowwise",), FP8_PEAK, 1.0))
+    grouped = common.fit_grouped(points, fp8, None, BANDWIDTH)
+    for direction in ("forward", "backward"):
+        operator = f"attention_{direction}"
+        for family, widths in (("attention", (128, 128)), ("attention_latent", (192, 128))):
+            fit = common.fit_curve(as_rows(attention(operator, widths)), bf16, use_bytes=False)
+            if family == "attention":
+                fit = replace(fit, score_s=score_seconds(operator, fit))
+            found[f"{family}_{direction}"] = with_smallest(fit, *SMALLEST[direction])
+    found |= {"matmul_fp8": dense, "grouped_matmul_fp8": grouped}
+    sources = {"matmul": "xla", "matmul_accumulate": "xla"}
+    found = {name: replace(f, source=sources.get(name, "h200")) for name, f in found.items()}
+    found["matmul_accumulate_fp8"] = common.assume(dense, "derived", ACCUMULATE)
+    found["grouped_matmul_dgrad_fp8"] = common.assume(grouped, "derived")
+    found["grouped_matmul_wgrad_fp8"] = common.assume(grouped, "derived", ACCUMULATE)
     return found
+
+
+def mean_share(moved: dict[str, float]) -> float:
+    """Geometric mean of the share of the memory rate over the larger sizes of some operators.
+
+    ``moved`` says how often an operator reads or writes its whole tensors, of tokens by copies (1
+    where there are none) by width.
+    """
+    logs = []
+    for gpu, bandwidth in BANDWIDTHS.items():
+        for shape in {row.shape for row in rows() if row.operator in moved}:
+            if shape[-1] * shape[0] < 8192 * 2048:
+                continue
+            seconds = {
+                row.operator: row.seconds
+                for row in rows()
+                if row.gpu == gpu and row.shape == shape and row.operator in moved
+            }
+            tokens, width = shape[0], shape[-1]
+            copies = shape[1] if len(shape) == 3 else 0
+            size_bytes = 2.0 * tokens * width * (1 + copies)
+            total = sum(moved[name] * size_bytes for name in seconds)
+            logs.append(log(total / sum(seconds.values()) / bandwidth))
+    return exp(sum(logs) / len(logs))
+
+
+def memory() -> dict[str, tuple[float, str, bool]]:
+    """Share of the memory rate, source, whether assumed, by kind."""
+    norm, addition = mean_share({"rmsnorm_eager": 2}), mean_share({"add": ADDITION_PASSES})
+    return {
+        # half of what layers move is norms, the other plain passes
+        "elementwise": ((norm * addition) ** 0.5, "h200", False),
+        "permute": (mean_share({"permute_gather": 1}), "h200", False),
+        # Megatron-Core's inverse without a fused kernel adds rows by index
+        "permute_unfused": (
+            mean_share({"permute_gather": 1, "unpermute_index_add": 1}),
+            "h200",
+            False,
+        ),
+        "cross_entropy": (0.3, "simumax", True),
+        "optimizer": (addition, "h200", True),
+    }
+
+
+#: passes of the addition that was measured; three would be more than the memory can give
+ADDITION_PASSES = 2
 
 
 def build() -> dict[str, str]:
     """Text of the data file, by its name."""
-    memory = []
-    for kind, (share, source, assumed) in MEMORY.items():
-        memory += [
+    lines = []
+    for kind, (share, source, assumed) in memory().items():
+        lines += [
             f"[memory.{kind}]",
             f"bandwidth_efficiency = {share:.4g}",
             f'source = "{source}"',
         ]
-        memory += ["assumed = true", ""] if assumed else [""]
+        lines += ["assumed = true", ""] if assumed else [""]
     text = common.as_toml(
-        "H100, H800 and H200",
-        Path(__file__).name,
-        SOURCES + common.FUSED_PERMUTE_SOURCE,
-        "\n".join(memory),
-        fits(),
+        "H100, H800 and H200", Path(__file__).name, SOURCES, "\n".join(lines), fits()
     )
     return {"efficiency_h100.toml": text}

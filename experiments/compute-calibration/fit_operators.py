@@ -3,10 +3,10 @@
     python experiments/compute-calibration/fit_operators.py [--shared ../shared] [--check]
 
 Reads the operator tables of SimuMax (MooreThreads/SimuMax, Apache-2.0), fits the roofline of
-``lightloom.workload.compute_operators`` to them and writes ``efficiency_b200.toml`` and
-``efficiency_a100.toml`` into ``lightloom/hardware/data``; ``fit_hopper.py`` makes
-``efficiency_h100.toml`` from public figures. ``--check`` only says whether the shipped files are
-what would be written.
+``lightloom.workload.compute_operators`` to them and writes ``efficiency_a100.toml`` into
+``lightloom/hardware/data``, and the operators of their server of B200 into ``b200_server.toml``, a
+profile here; ``fit_hopper.py``, ``fit_blackwell.py`` and ``fit_amd.py`` make the files of others.
+``--check`` only says whether the files are what would be written.
 """
 
 from __future__ import annotations
@@ -15,42 +15,30 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-from scipy.optimize import least_squares
-
-from lightloom.workload.compute_operators import Curve
+import fit_amd
+import fit_blackwell
+import fit_hopper
+from fitting import (
+    FUSED_PERMUTE,
+    FUSED_PERMUTE_SOURCE,
+    Fit,
+    Rows,
+    as_rows,
+    as_toml,
+    fit_curve,
+    fit_grouped,
+    number,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
+
 DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
+
 GIB_PER_GB = 1024**3 / 1e9
-
-#: soft_l1 scale of log residuals: rows off by more than this are outliers (clock boosts)
-ROBUST = 0.1
-
-#: effective weight of a node's pull towards its neighbor, so that empty ranges stay flat
-SMOOTH = 0.3
-
-#: nodes of the efficiency curves per decade of FLOPs
-NODES_PER_DECADE = 2
-
-
-#: share of the memory rate of a fused permutation, and where it comes from
-FUSED_PERMUTE = 0.55
-FUSED_PERMUTE_SOURCE = """[sources.tileops]
-text = "tile-ai/TileOPs, pull requests 603, 608 and 2125: fused permutation of 4,096 tokens to 8 \
-of 128 experts at 2.40 TB/s, its weighted inverse at 2.95 TB/s of the 4.8 TB/s of an H200"
-date = "2026-09"
-url = "https://github.com/tile-ai/TileOPs/pull/2125\""""
-FP8_RATIO_SOURCE = """[sources.mamf]
-text = "S. Bekman, Machine Learning Engineering, maximum achievable matmul: FP8 3432 TFLOPS, BF16 \
-1745 TFLOPS on B200, so that FP8 reaches the fraction of its peak that BF16 reaches of its own"
-date = "2026"
-url = "https://github.com/stas00/ml-engineering/tree/master/compute/accelerator\""""
 
 
 @dataclass(frozen=True)
@@ -63,22 +51,12 @@ class Device:
     peak: float
     bandwidth: float
     date: str
-    has_fp8: bool = False
 
 
 DEVICES = (
-    Device("b200", "system_b200_bf16_ceperm.json", "B200", 2250e12, 8e12, "2026-04", True),
+    Device("b200", "system_b200_bf16_ceperm.json", "B200", 2250e12, 8e12, "2026-04"),
     Device("a100", "system_a100_pcie.json", "A100 80GB PCIe", 312e12, 1.935e12, "2025-06"),
 )
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Measured operators: FLOPs, bytes and efficiency of each."""
-
-    flops: npt.NDArray[np.float64]
-    size_bytes: npt.NDArray[np.float64]
-    efficiency: npt.NDArray[np.float64]
 
 
 def _fields(key: str) -> dict[str, str]:
@@ -88,12 +66,6 @@ def _fields(key: str) -> dict[str, str]:
 def _rows(table: dict[str, Any], operator: str) -> Iterator[tuple[dict[str, str], float]]:
     for key, efficiency in table[operator].get("accurate_efficient_factor", {}).items():
         yield _fields(key), float(efficiency)
-
-
-def as_rows(points: list[tuple[float, float, float]]) -> Rows:
-    """Rows from tuples of FLOPs, bytes and efficiency."""
-    flops, size_bytes, efficiency = (np.array(column) for column in zip(*points, strict=True))
-    return Rows(flops, size_bytes, efficiency)
 
 
 def matmul_rows(table: dict[str, Any], accumulate: bool) -> Rows:
@@ -133,100 +105,6 @@ def attention_rows(table: dict[str, Any], backward: bool, latent: bool) -> Rows:
     return as_rows(points)
 
 
-@dataclass(frozen=True)
-class Fit:
-    """Parameters of one operator's curve, and how well they fit."""
-
-    flops: npt.NDArray[np.float64]
-    efficiency: npt.NDArray[np.float64]
-    launch_s: float
-    bandwidth_efficiency: float | None
-    norm: float
-    rows: int
-    error: float
-    source: str = "simumax"
-    assumed: bool = False
-
-
-def _error(fit: Fit, rows: Rows, device: Device) -> float:
-    """Root mean square of the log ratio of fitted to measured time."""
-    curve = Curve(
-        "",
-        np.log(fit.flops),
-        np.log(fit.efficiency),
-        fit.launch_s,
-        fit.bandwidth_efficiency,
-        fit.norm,
-    )
-    predicted = curve.seconds(rows.flops, rows.size_bytes, device.peak, device.bandwidth)
-    measured = rows.flops / device.peak / rows.efficiency
-    return float(np.sqrt(np.mean(np.log(predicted / measured) ** 2)))
-
-
-def fit_curve(rows: Rows, device: Device, use_bytes: bool) -> Fit:
-    """Efficiency by size; with ``use_bytes`` no faster than the memory rate allows.
-
-    The memory efficiency is that of elementwise operators and the terms combine as a maximum
-    (norm 8): products too small or too thin for the tensor units are rare in training.
-    """
-    low, high = np.log10(rows.flops.min()), np.log10(rows.flops.max())
-    count = max(2, round((high - low) * NODES_PER_DECADE) + 1)
-    nodes = np.logspace(low, high, count)
-    norm, bandwidth = 8.0, 0.7 if use_bytes else None
-    measured = rows.flops / device.peak / rows.efficiency
-
-    def residuals(log_efficiency: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        curve = Curve("", np.log(nodes), log_efficiency, 0.0, bandwidth, norm)
-        predicted = curve.seconds(rows.flops, rows.size_bytes, device.peak, device.bandwidth)
-        return np.concatenate([np.log(predicted / measured), SMOOTH * np.diff(log_efficiency)])
-
-    start = np.full(count, np.log(np.median(rows.efficiency)))
-    found = least_squares(residuals, start, loss="soft_l1", f_scale=ROBUST)
-    fit = Fit(nodes, np.exp(found.x), 0.0, bandwidth, norm, len(measured), 0.0)
-    return _with_error(fit, rows, device)
-
-
-def fit_grouped(
-    rows: Rows, device: Device, like: Fit | None, bandwidth: float | None = None
-) -> Fit:
-    """One efficiency, a launch time per expert, the memory efficiency, and how they combine.
-
-    With few rows, launch and norm are taken from the fit ``like`` of another GPU. A memory
-    efficiency above 1 says that operands were in the cache; ``bandwidth`` fixes it.
-    """
-    measured = rows.flops / device.peak / rows.efficiency
-
-    def unpack(x: npt.NDArray[np.float64]) -> tuple[float, float, float, float]:
-        efficiency, rate = float(np.exp(x[0])), bandwidth or float(np.exp(x[1]))
-        if like is not None:
-            return efficiency, rate, like.launch_s, like.norm
-        return efficiency, rate, float(np.exp(x[2])), float(np.exp(x[3]))
-
-    def residuals(x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        efficiency, rate, launch, norm = unpack(x)
-        # One node: constant efficiency, so the floor below the smallest size is the launch.
-        compute = rows.flops / (device.peak * efficiency)
-        memory = rows.size_bytes / (device.bandwidth * rate)
-        total = compute**norm + memory**norm + launch**norm
-        return np.asarray(np.log(total ** (1 / norm) / measured))
-
-    start = np.log([0.5, 0.6] if like is not None else [0.5, 0.6, 5e-6, 1.5])
-    bounds = (
-        np.log([0.05, 0.1, 1e-8, 0.8][: len(start)]),
-        np.log([1.0, 1.5, 3e-5, 8.0][: len(start)]),
-    )
-    found = least_squares(residuals, start, loss="soft_l1", f_scale=ROBUST, bounds=bounds)
-    efficiency, rate, launch, norm = unpack(found.x)
-    # A node far below any product keeps the efficiency constant over all sizes.
-    node = np.array([1.0])
-    fit = Fit(node, np.array([efficiency]), launch, rate, norm, len(measured), 0.0)
-    return _with_error(fit, rows, device)
-
-
-def _with_error(fit: Fit, rows: Rows, device: Device) -> Fit:
-    return replace(fit, error=_error(fit, rows, device))
-
-
 def fit_device(table: dict[str, Any], device: Device, like: dict[str, Fit]) -> dict[str, Fit]:
     """All operators of a device; grouped products of ``like`` where there are few rows."""
     fits = {
@@ -246,48 +124,6 @@ def fit_device(table: dict[str, Any], device: Device, like: dict[str, Fit]) -> d
     return fits
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _list(values: npt.NDArray[np.float64]) -> str:
-    return f"[{', '.join(_number(value) for value in values)}]"
-
-
-def as_toml(title: str, script: str, sources: str, memory: str, fits: dict[str, Fit]) -> str:
-    """The data file of a GPU generation."""
-    lines = [
-        f"# Efficiencies of operators on {title}, condensed from measurements by",
-        f"# experiments/compute-calibration/{script}: do not edit by hand.",
-        "# `error` is the root mean square of ln(fitted / measured time) over `rows` rows.",
-        "",
-        sources.rstrip("\n"),
-        "",
-        memory.rstrip("\n"),
-    ]
-    for name, fit in fits.items():
-        lines += [
-            "",
-            f"[operators.{name}]",
-            f"flops = {_list(fit.flops)}",
-            f"efficiency = {_list(fit.efficiency)}",
-            f"launch_s = {_number(fit.launch_s)}",
-        ]
-        if fit.bandwidth_efficiency is not None:
-            lines.append(f"bandwidth_efficiency = {_number(fit.bandwidth_efficiency)}")
-        lines += [f"norm = {_number(fit.norm)}", f'source = "{fit.source}"']
-        if fit.assumed:
-            lines.append("assumed = true")
-        else:
-            lines += [f"rows = {fit.rows}", f"error = {fit.error:.3f}"]
-    return "\n".join(lines) + "\n"
-
-
-def assume(fit: Fit, source: str, factor: float = 1.0) -> Fit:
-    """The curve of another operator, scaled, as an assumption."""
-    return replace(fit, efficiency=fit.efficiency * factor, source=source, assumed=True)
-
-
 def sources_toml(device: Device) -> str:
     """Where the values of a device come from."""
     lines = [
@@ -298,8 +134,6 @@ def sources_toml(device: Device) -> str:
         "",
         FUSED_PERMUTE_SOURCE,
     ]
-    if device.has_fp8:
-        lines += ["", FP8_RATIO_SOURCE]
     return "\n".join(lines)
 
 
@@ -334,7 +168,7 @@ def memory_toml(table: dict[str, Any], device: Device) -> str:
         note = f"  # {'fused' if fused else 'not fused'}" if kind == "cross_entropy" else ""
         lines += [
             f"[memory.{kind}]{note}",
-            f"bandwidth_efficiency = {_number(share)}",
+            f"bandwidth_efficiency = {number(share)}",
             f'source = "{source}"',
             *(["assumed = true"] if assumed else []),
             "",
@@ -352,15 +186,25 @@ def build(shared: Path) -> dict[str, str]:
         fits = fit_device(accelerator["op"], device, like)
         memory = memory_toml(accelerator["bandwidth"], device)
         like = fits
-        if device.has_fp8:
-            # The same fractions of the FP8 peak as of the BF16 peak.
-            doubled = [name for name in fits if "matmul" in name]
-            fits = {**fits, **{f"{name}_fp8": assume(fits[name], "mamf") for name in doubled}}
-        sources = sources_toml(device)
-        texts[f"efficiency_{device.name}.toml"] = as_toml(
-            device.title, Path(__file__).name, sources, memory, fits
-        )
-    return texts
+        text = as_toml(device.title, Path(__file__).name, sources_toml(device), memory, fits)
+        if device.name == "b200":
+            texts["b200_server.toml"] = text + sustained_of_server()
+            texts |= fit_blackwell.build(fits, memory)
+        else:
+            texts[f"efficiency_{device.name}.toml"] = text
+            texts |= fit_amd.build(fits, memory)
+    return texts | fit_hopper.build()
+
+
+def sustained_of_server() -> str:
+    """The factor of the server, which ``run.py`` fits to its steps."""
+    text = place_of("b200_server.toml").read_text(encoding="utf-8")
+    return "\n" + text[text.index("[sources.steps]") :]
+
+
+def place_of(name: str) -> Path:
+    """Where a file goes: into the package, or, a profile of one server, beside this."""
+    return (DATA if name.startswith("efficiency_") else Path(__file__).parent) / name
 
 
 def main() -> int:
@@ -372,11 +216,9 @@ def main() -> int:
     if not (options.shared / "data" / "simumax").is_dir():
         print(f"{options.shared}/data/simumax: not found; give --shared", file=sys.stderr)
         return 2
-    import fit_hopper  # needs this module
-
     changed = []
-    for name, text in {**build(options.shared), **fit_hopper.build()}.items():
-        path = DATA / name
+    for name, text in build(options.shared).items():
+        path = place_of(name)
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         changed.append(name)

@@ -3,7 +3,7 @@
     python experiments/compute-calibration/run.py [--shared ../shared] [--write | --check]
 
 Fits one number, the sustained factor, on the dense rows, predicts all rows, and prints the
-tables. ``--write`` puts the factor into ``lightloom/hardware/data/sustained.toml``, the steps into
+tables. ``--write`` puts the factor into ``b200_server.toml``, the steps into
 ``table.md``, MixNet's figures into ``mixnet-figures.md`` and the other tables into
 ``docs/explanation/compute-calibration.md``; ``--check`` says whether all are up to date.
 """
@@ -42,7 +42,8 @@ is the compute time of the busiest stage, without collectives, bubbles and the e
 FIGURES = Path(__file__).parent / "mixnet-figures.md"
 DOCUMENT = ROOT / "docs" / "explanation" / "compute-calibration.md"
 DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
-SUSTAINED = DATA / "sustained.toml"
+#: the operators of the server whose steps were measured
+SERVER = Path(__file__).parent / "b200_server.toml"
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class Calibration:
         self.cases = cases
         self.collectives = collectives
         # the permutation that was measured on the same server
-        self.base = ComputeModel.load("b200", permutation="unfused")
+        self.base = ComputeModel.load("b200", SERVER, permutation="unfused")
 
     def composer(self, sustained: float) -> Composer:
         """A composer with this factor."""
@@ -105,12 +106,11 @@ def operator_table() -> str:
     """How well the shipped curves fit the operators that they condense."""
     files = {
         name: tomllib.loads((DATA / f"efficiency_{name}.toml").read_text(encoding="utf-8"))
-        for name in ("b200", "a100", "h100")
+        for name in ("b200", "gb300", "a100", "h100")
     }
     lines = [
-        "| operator | rows, B200 | rms, B200 | rows, A100 | rms, A100 | rows, Hopper |"
-        " rms, Hopper |",
-        "|---|---:|---:|---:|---:|---:|---:|",
+        "| operator | B200 | rms | GB300 | rms | A100 | rms | Hopper | rms |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for operator in OPERATORS:
         cells = [f"`{operator}`"]
@@ -181,11 +181,10 @@ def summary(calibration: Calibration, sustained: float) -> str:
     return "\n".join(lines)
 
 
-def sustained_toml(sustained: float) -> str:
-    """The data file with the factor of B200; those of other GPUs stay."""
-    text = SUSTAINED.read_text(encoding="utf-8")
-    line = f'b200 = {{ value = {sustained:.3f}, source = "steps" }}'
-    return re.sub(r"^b200 = .*$", line, text, count=1, flags=re.MULTILINE)
+def server_toml(sustained: float) -> str:
+    """The profile of the server with its factor."""
+    text = SERVER.read_text(encoding="utf-8")
+    return re.sub(r"^value = .*$", f"value = {sustained:.3f}", text, count=1, flags=re.MULTILINE)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -211,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     steps = case_table(calibration, sustained)
     for part in (*parts.values(), steps, *figures.values()):
         print(part, end="\n\n")
-    wanted = {SUSTAINED: sustained_toml(sustained)}
+    wanted = {SERVER: server_toml(sustained)}
     for path, tables in ((DOCUMENT, parts), (FIGURES, figures)):
         text = path.read_text(encoding="utf-8")
         for name, body in tables.items():

@@ -81,8 +81,8 @@ class Run:
 
     @property
     def group(self) -> str:
-        """Class of the run: dense or MoE, BF16 or FP8."""
-        precision = "BF16" if self.precision == "bf16" else "FP8"
+        """Class of the run: dense or MoE, and the format of its products."""
+        precision = {"bf16": "BF16", "nvfp4": "NVFP4"}.get(self.precision, "FP8")
         return f"{'MoE' if self.is_moe else 'dense'} {precision}"
 
     @cached_property

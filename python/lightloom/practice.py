@@ -20,7 +20,7 @@ ContextParallel = Literal["ring", "ulysses"]
 #: activations that the backward pass computes again, from fewer to more
 Recompute = Literal["none", "selective", "attention", "full"]
 #: format of the matrix products of linear layers and experts
-Precision = Literal["bf16", "fp8", "mxfp8"]
+Precision = Literal["bf16", "fp8", "mxfp8", "nvfp4"]
 #: format of the moments of the optimizer
 StatePrecision = Literal["fp32", "bf16"]
 #: what activations are kept as: each in the format of the operators that read it, or the inputs of

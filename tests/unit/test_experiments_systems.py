@@ -67,7 +67,7 @@ def test_the_plan_fills_the_gpus(run: Run) -> None:
     tokens = run.gpus // inside * plan["micro_batches"] * plan["micro_batch_size"]
     if "tokens_per_step" in run.given:
         assert tokens * plan["seq_len"] == run.given["tokens_per_step"]
-    assert 50 < run.published < 100_000
+    assert 20 < run.published < 100_000
 
 
 def fitted_run(run: Run) -> FittedPlan:

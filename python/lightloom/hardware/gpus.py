@@ -40,6 +40,13 @@ from lightloom.inputs.strict import Name, Number, Strict, Whole, check, quantity
 from lightloom.practice import Precision
 
 PACKAGED = "gpus.toml"
+#: the peak that products in a format are fractions of
+PEAKS: dict[Precision, str] = {
+    "bf16": "peak_bf16_flops",
+    "fp8": "peak_fp8_flops",
+    "mxfp8": "peak_fp8_flops",
+    "nvfp4": "peak_fp4_flops",
+}
 #: the server that a GPU comes in
 SERVER = ("gpus_per_server", "nics_per_server")
 
@@ -52,6 +59,7 @@ class GpuTable(Table):
     formats: tuple[Precision, ...] = ("bf16",)
     peak_bf16_flops: Value
     peak_fp8_flops: Value | None = None
+    peak_fp4_flops: Value | None = None
     hbm_capacity_bytes: Value
     hbm_rate_gbps: Value
     nvlink_rate_gbps: Value
@@ -93,6 +101,7 @@ class Gpu:
     sms: float | None
     power_w: float
     price_usd: float | None
+    peak_fp4_flops: float | None = field(default=None, kw_only=True)
     #: the built-in GPU whose interconnect it has; itself by default
     like: str = field(default="", kw_only=True)
     gpus_per_server: int = field(default=8, kw_only=True)
@@ -117,10 +126,9 @@ class Gpu:
                 f"precision {precision}: GPU '{self.name}' does not compute in it; "
                 f"expected one of {', '.join(self.formats)}"
             )
-        if precision == "bf16":
-            return self.peak_bf16_flops
-        assert self.peak_fp8_flops is not None
-        return self.peak_fp8_flops
+        peak = getattr(self, PEAKS[precision])
+        assert peak is not None
+        return float(peak)
 
     def price(self) -> float:
         """Price in USD.
@@ -170,8 +178,7 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
     for field_name in above_zero:
         if field_name in values and values[field_name].value <= 0:
             raise HardwareError(f"GPU '{key}': {field_name} must be above 0")
-    if table.peak_fp8_flops is None and set(table.formats) & {"fp8", "mxfp8"}:
-        raise HardwareError(f"GPU '{key}': formats has fp8, so peak_fp8_flops is needed; add it")
+    _check_peaks(table, f"GPU '{key}'")
     server = {name: int(values[name].value) for name in SERVER if name in values}
     return Gpu(
         name=key,
@@ -180,6 +187,7 @@ def load_gpu(name: str, path: Path | None = None) -> Gpu:
         formats=table.formats,
         peak_bf16_flops=table.peak_bf16_flops.value,
         peak_fp8_flops=None if table.peak_fp8_flops is None else table.peak_fp8_flops.value,
+        peak_fp4_flops=None if table.peak_fp4_flops is None else table.peak_fp4_flops.value,
         hbm_capacity_bytes=table.hbm_capacity_bytes.value,
         hbm_rate_gbps=table.hbm_rate_gbps.value,
         nvlink_rate_gbps=table.nvlink_rate_gbps.value,
@@ -217,6 +225,7 @@ class OwnGpu(Strict):
     formats: Annotated[tuple[Precision, ...], Field(min_length=1)] | None = None
     peak_bf16_flops: Amount | None = None
     peak_fp8_flops: Amount | None = None
+    peak_fp4_flops: Amount | None = None
     hbm_capacity_bytes: Annotated[float, quantity("byte"), Field(gt=0, le=1e18)] | None = None
     hbm_rate_gbps: Rate | None = None
     nvlink_rate_gbps: Rate | None = None
@@ -253,9 +262,18 @@ def read_gpu(path: Path) -> Gpu:
         provenance={**base.provenance, **own_values},
         **values,
     )
-    if gpu.peak_fp8_flops is None and set(gpu.formats) & {"fp8", "mxfp8"}:
-        raise HardwareError(f"{path}: formats has fp8, so peak_fp8_flops is needed; add it")
+    _check_peaks(gpu, str(path))
     return gpu
+
+
+def _check_peaks(gpu: Gpu | GpuTable, where: str) -> None:
+    """Refuse a format whose peak is not given."""
+    for precision in gpu.formats:
+        if getattr(gpu, PEAKS[precision]) is None:
+            name = precision.removeprefix("mx")
+            raise HardwareError(
+                f"{where}: formats has {name}, so {PEAKS[precision]} is needed; add it"
+            )
 
 
 def _like(name: str, path: Path) -> Gpu:

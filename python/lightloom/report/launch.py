@@ -36,11 +36,13 @@ _FORMATS: dict[str, tuple[Argument, ...]] = {
     "bf16": (("bf16", None),),
     "fp8": (("bf16", None), ("fp8-format", "hybrid"), ("fp8-recipe", "tensorwise")),
     "mxfp8": (("bf16", None), ("fp8-format", "e4m3"), ("fp8-recipe", "mxfp8")),
+    "nvfp4": (("bf16", None), ("fp4-format", "e2m1"), ("fp4-recipe", "nvfp4")),
 }
 _RECIPES = {
     "bf16": "bf16_mixed",
     "fp8": "bf16_with_fp8_current_scaling_mixed",
     "mxfp8": "bf16_with_mxfp8_mixed",
+    "nvfp4": "bf16_with_nvfp4_mixed",
 }
 #: what Megatron-FSDP calls what ranks share out beyond states of the optimizer
 _MEGATRON_FSDP = {"gradients": "optim_grads", "parameters": "optim_grads_params"}

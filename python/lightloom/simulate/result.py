@@ -272,7 +272,7 @@ class Run:
     def carried_bytes(self) -> dict[str, int]:
         """Bytes by carrier, all purposes together."""
         rows = list(self.purpose_bytes.values())
-        return {carrier: sum(row[carrier] for row in rows) for carrier in rows[0]}
+        return {carrier: sum(row[carrier] for row in rows) for carrier in rows[0]} if rows else {}
 
     def reconfiguration_summary(self) -> dict[str, float]:
         """What the circuit policy did, flat; empty where there are no circuits to decide."""

@@ -112,7 +112,7 @@ class JobRoles:
 
 
 def steps_of(trace: Trace) -> tuple[list[int], list[int]]:
-    """The training steps with calls: whole ones, and those that an optimizer did not end.
+    """The training steps: whole ones, and those that an optimizer did not end.
 
     What a program does after its last ``optimizer.step()``, such as an evaluation, is no step; if
     no step is whole, all are taken as they are.
@@ -122,11 +122,12 @@ def steps_of(trace: Trace) -> tuple[list[int], list[int]]:
     InputError
         If there is none.
     """
-    steps = {
-        call.step for rank in trace.ranks.values() for call in rank.calls if call.phase != "setup"
-    }
+    ranks = trace.ranks.values()
+    steps = {call.step for rank in ranks for call in rank.calls if call.phase != "setup"}
+    # what one GPU trains alone has no calls
+    steps |= {part.step for rank in ranks for part in rank.computes if part.phase != "setup"}
     if not steps:
-        raise InputError("the trace holds no calls of a training step")
+        raise InputError("the trace holds no calls and no computation of a training step")
     ended = min(recorded.steps for recorded in trace.ranks.values())
     whole = sorted(step for step in steps if step < ended)
     return (whole, sorted(steps - set(whole))) if whole else (sorted(steps), [])

@@ -143,7 +143,7 @@ class ComputeModel:
         kernels = Kernels(
             description,
             _load_efficiencies(description, profile),
-            load_launches(),
+            load_launches(profile),
             precision,
             permutation,
             cuda_graphs,
@@ -205,8 +205,8 @@ class ComputeModel:
 
         ``linear`` layers compute in the model's precision; router and output projection in BF16.
         """
-        fp8 = linear and self.kernels.in_fp8
-        return float(self.kernels.matmul(k, tokens, n, accumulate=True, fp8=fp8).kernel_s)
+        product = self.kernels.matmul(k, tokens, n, accumulate=True, linear=linear)
+        return float(product.kernel_s)
 
     def expert_weight_gradients(self, tokens_per_expert: npt.ArrayLike, k: int, n: int) -> Array:
         """Times of the weight gradients of every expert for its tokens, any shape, s."""

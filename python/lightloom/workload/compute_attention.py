@@ -49,7 +49,7 @@ def core_work(
         return _linear_work(kernels, model, sequences * seq_len / split, backward)
     if attention.index_top_k or attention.span or attention.window or attention.kind == "csa":
         flops = score_flops(attention, seq_len) * sequences / split
-        return kernels.scores(flops, attention.qk_dim != attention.v_dim, backward)
+        return kernels.scores(flops, (attention.qk_dim, attention.v_dim), backward)
     heads = attention.num_heads / split
     dims = (attention.qk_dim, attention.v_dim)
     return kernels.attention(seq_len, heads, dims, sequences, backward)
@@ -58,7 +58,7 @@ def core_work(
 def _linear_work(kernels: Kernels, model: Model, tokens: float, backward: bool) -> Work:
     """``tokens`` are those of which a GPU computes all heads, or more of which it computes some."""
     attention = model.attention
-    work = kernels.scores(tokens * linear_flops(attention), False, backward)
+    work = kernels.scores(tokens * linear_flops(attention), None, backward)
     again = attention.kind in {"mamba", "mamba2"}
     moved = kernels.elementwise(
         tokens * linear_elements(attention),

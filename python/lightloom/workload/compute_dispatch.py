@@ -92,7 +92,7 @@ def arrival_work(
 ) -> Work:
     """Kernels on the receiver's side: order by expert, and back; copies in and out each time."""
     total = NOTHING
-    padded = dispatch.dispatcher == "alltoall" and kernels.in_fp8 and dispatch.dropless
+    padded = dispatch.dispatcher == "alltoall" and kernels.quantizes and dispatch.dropless
     for element_bytes in dispatch.bytes_of(backward):
         if experts > 1 or dispatch.dispatcher == "flex":
             total += kernels.permuted(2 * elements, element_bytes)

@@ -1,8 +1,8 @@
 """Kernels of one GPU: matrix products, attention, copies, and what launching them costs.
 
 Every method returns :class:`Work`, the time that kernels take and how many they are; the time of a
-part of a layer follows from the sum over its kernels (:meth:`Kernels.seconds`). In FP8, linear
-layers quantize their operands: BF16 values are read, and values with scales are written twice,
+part of a layer follows from the sum over its kernels (:meth:`Kernels.seconds`). In FP8 and NVFP4,
+linear layers quantize their operands: BF16 values are read, values with scales are written twice,
 along rows for this product and along columns for the weight gradient. Where the kernel before
 writes them in FP8 at once (norms and activation functions, as in Transformer Engine), that costs
 nothing more; routed experts have no such kernel before them. Weights are quantized once per step,
@@ -20,14 +20,22 @@ import numpy.typing as npt
 from lightloom.errors import HardwareError
 from lightloom.hardware.gpus import Gpu
 from lightloom.practice import ExpertProducts, Permutation, Precision
-from lightloom.workload.compute_operators import FP8, MEMORY_KINDS, Array, Efficiencies, Launches
+from lightloom.workload.compute_operators import (
+    MEMORY_KINDS,
+    SUFFIXES,
+    Array,
+    Efficiencies,
+    Launches,
+)
 
 PERMUTATIONS: tuple[Permutation, ...] = get_args(Permutation)
 EXPERT_PRODUCTS: tuple[ExpertProducts, ...] = get_args(ExpertProducts)
 Stage = Literal["forward", "dgrad", "wgrad"]
 
-#: bytes of one element: BF16, FP32, and FP8 with its scale (4 bytes per 128, or 1 per 32 elements)
-BF16, FP32, FP8_BYTES = 2.0, 4.0, 1 + 1 / 32
+#: bytes of one element: BF16, FP32, and by format of products, with their scales (FP8: 4 bytes per
+#: 128 or 1 per 32 elements, NVFP4: 1 per 16)
+BF16, FP32 = 2.0, 4.0
+ELEMENT_BYTES = {"bf16": BF16, "fp8": 1 + 1 / 32, "mxfp8": 1 + 1 / 32, "nvfp4": 1 / 2 + 1 / 16}
 
 #: kernels that permute copies of tokens once: one that makes the map and one that moves, or in
 #: addition sorts, histograms, index copies and products with the probabilities
@@ -36,11 +44,14 @@ _PERMUTE_KERNELS = {"fused": 2, "unfused": 6}
 #: streams over which kernels of different experts are launched, as Transformer Engine does
 _EXPERT_STREAMS = 4
 
-#: kernels that quantize a matrix: FP8 takes its largest value first, and the scale from it
-_QUANTIZE_KERNELS = {"fp8": 3, "mxfp8": 1}
+#: width of the heads that curves of attention were measured with
+_MEASURED_HEADS = 128
 
-#: kernels of a product: MXFP8 reorders the scales of both operands first
-_PRODUCT_KERNELS = {"bf16": 1, "fp8": 1, "mxfp8": 3}
+#: kernels that quantize a matrix: FP8 takes its largest value first, and the scale from it
+_QUANTIZE_KERNELS = {"fp8": 3, "mxfp8": 1, "nvfp4": 3}
+
+#: kernels of a product: block scales of both operands are reordered first
+_PRODUCT_KERNELS = {"bf16": 1, "fp8": 1, "mxfp8": 3, "nvfp4": 3}
 
 
 @dataclass(frozen=True)
@@ -105,9 +116,14 @@ class Kernels:
         self.gpu.peak_flops(self.precision)
 
     @property
-    def in_fp8(self) -> bool:
-        """Whether linear layers compute in FP8 or MXFP8."""
+    def quantizes(self) -> bool:
+        """Whether linear layers compute in a narrower format than BF16."""
         return self.precision != "bf16"
+
+    @property
+    def element_bytes(self) -> float:
+        """Bytes of an operand's element in the products of linear layers."""
+        return ELEMENT_BYTES[self.precision]
 
     def seconds(self, work: Work, *, captured: bool = True) -> float | Array:
         """Time of a part of a layer: of its kernels with their gaps, or of a slower host."""
@@ -118,22 +134,24 @@ class Kernels:
     def operator_seconds(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
         """Time of one measured operator that computes and moves so much, s."""
         curve = self.efficiencies.curves[name]
-        peak = self.gpu.peak_flops(self.precision if name.endswith(FP8) else "bf16")
+        narrow = self.quantizes and name.endswith(SUFFIXES[self.precision])
+        peak = self.gpu.peak_flops(self.precision if narrow else "bf16")
         seconds = curve.seconds(flops, size_bytes, peak, self.gpu.hbm_bytes_per_s)
         return seconds / self.efficiencies.sustained
 
     def matmul(
-        self, m: float, k: float, n: float, *, accumulate: bool = False, fp8: bool = False
+        self, m: float, k: float, n: float, *, accumulate: bool = False, linear: bool = False
     ) -> Work:
-        """An ``m x k`` by ``k x n`` product.
+        """An ``m x k`` by ``k x n`` product, in BF16 or, of ``linear`` layers, the model's format.
 
         ``accumulate`` adds the result to an FP32 matrix in memory, as weight gradients do.
         """
-        element = FP8_BYTES if fp8 else BF16
+        element = self.element_bytes if linear else BF16
         output = m * n * (2 * FP32 if accumulate else BF16)
         name = "matmul_accumulate" if accumulate else "matmul"
         size_bytes = (m * k + k * n) * element + output
-        seconds = self.operator_seconds(name + FP8 if fp8 else name, 2.0 * m * k * n, size_bytes)
+        name += SUFFIXES[self.precision] if linear else ""
+        seconds = self.operator_seconds(name, 2.0 * m * k * n, size_bytes)
         return Work.of(float(seconds), 1)
 
     def linear(
@@ -143,14 +161,13 @@ class Kernels:
 
         ``quantized`` says that the kernel before writes the input in FP8.
         """
-        fp8 = self.in_fp8
         if not backward:
-            product = self.matmul(tokens, k, n, fp8=fp8)
+            product = self.matmul(tokens, k, n, linear=True)
             return product if quantized else product + self.quantize(tokens * k)
         return (
             self.quantize(tokens * n)
-            + self.matmul(tokens, n, k, fp8=fp8)
-            + self.matmul(k, tokens, n, accumulate=True, fp8=fp8)
+            + self.matmul(tokens, n, k, linear=True)
+            + self.matmul(k, tokens, n, accumulate=True, linear=True)
         )
 
     def linear_bf16(self, tokens: float, k: float, n: float, backward: bool) -> Work:
@@ -160,10 +177,10 @@ class Kernels:
         return self.matmul(tokens, n, k) + self.matmul(k, tokens, n, accumulate=True)
 
     def quantize(self, elements: float | Array) -> Work:
-        """BF16 values to FP8 along rows and columns; nothing in BF16."""
-        if not self.in_fp8:
+        """BF16 values to a narrower format along rows and columns; nothing in BF16."""
+        if not self.quantizes:
             return NOTHING
-        return self.moved(np.asarray(elements) * (BF16 + 2 * FP8_BYTES), "elementwise")
+        return self.moved(np.asarray(elements) * (BF16 + 2 * self.element_bytes), "elementwise")
 
     def by_expert(self, work: Work, experts: int) -> Work:
         """Kernels that each of a GPU's experts has, whose time in all is that of ``work``.
@@ -177,7 +194,7 @@ class Kernels:
 
     def quantize_experts(self, elements: Array, experts: int) -> Work:
         """The rows of each of a GPU's experts to FP8; nothing in BF16."""
-        if not self.in_fp8:
+        if not self.quantizes:
             return NOTHING
         seconds = self.quantize(elements).kernel_s
         return self.by_expert(Work.of(seconds, _QUANTIZE_KERNELS[self.precision]), experts)
@@ -205,7 +222,7 @@ class Kernels:
             ``"forward"``, ``"dgrad"`` or ``"wgrad"``.
         """
         tokens = np.asarray(tokens_per_expert, dtype=np.float64)
-        element = FP8_BYTES if self.in_fp8 else BF16
+        element = self.element_bytes
         weights = k * n * (2 * FP32 if stage == "wgrad" else element)
         sent = (k + n) * element if stage == "wgrad" else 0.0
         if stage != "wgrad":
@@ -214,7 +231,7 @@ class Kernels:
             name = "matmul_accumulate" if stage == "wgrad" else "matmul"
         else:
             name = "grouped_matmul" if stage == "forward" else f"grouped_matmul_{stage}"
-        name += FP8 if self.in_fp8 else ""
+        name += SUFFIXES[self.precision]
         return self.operator_seconds(name, 2.0 * tokens * k * n, tokens * sent + weights)
 
     def attention(
@@ -233,18 +250,24 @@ class Kernels:
         fraction of one: under context parallelism a GPU computes ``1/cp`` of each head's work.
         """
         flops = 2.0 * seq_len**2 * heads * sum(dims) * batch * (0.5 if causal else 1.0)
-        return self.scores(flops, dims[0] != dims[1], backward)
+        return self.scores(flops, dims, backward)
 
-    def scores(self, flops: float, latent: bool, backward: bool) -> Work:
+    def scores(self, flops: float, dims: tuple[int, int] | None, backward: bool) -> Work:
         """Attention whose forward pass computes ``flops``, at the speed of attention as measured.
 
-        ``latent``: with values of another width than keys.
+        ``dims`` are ``d_qk`` and ``d_v``, or ``None`` where no scores are taken the exponential of.
+        A score is ``2 (d_qk + d_v)`` FLOPs, and its exponential takes as long in narrow heads as in
+        the measured ones of 128.
         """
-        flops *= 2.5 if backward else 1.0
+        latent = dims is not None and dims[0] != dims[1]
         family = "attention_latent" if latent else "attention"
-        seconds = self.operator_seconds(
-            f"{family}_{'backward' if backward else 'forward'}", flops, 0.0
-        )
+        name = f"{family}_{'backward' if backward else 'forward'}"
+        seconds = self.operator_seconds(name, flops * (2.5 if backward else 1.0), 0.0)
+        if dims is not None and not latent:
+            more = flops / (2 * sum(dims)) - flops / (4 * _MEASURED_HEADS)
+            extra = more * self.efficiencies.curves[name].score_s / self.efficiencies.sustained
+            # products and exponentials overlap in part: what wide heads save is at most half
+            seconds = np.maximum(seconds + extra, seconds / 2)
         # backward: row sums, gradients, and the query gradient from FP32 to BF16
         return Work.of(float(seconds), 3 if backward else 1)
 

@@ -12,6 +12,8 @@ All times are divided by one number, ``sustained``: how fast operators run withi
 how fast they were alone (``hardware/data/sustained.toml``, fitted to measured steps).
 
 Operators in FP8 (names end in ``_fp8``) are fractions of the FP8 peak; MXFP8 uses the same ones.
+Those in NVFP4 end in ``_fp4``. Curves of attention are of heads of 128; beside its products a
+score costs ``score_s`` (its exponential), of which narrow heads have more per FLOP.
 
 Left out: overlap of operators within a GPU, clock and power management beyond one sustained
 factor.
@@ -33,6 +35,7 @@ from lightloom.hardware.gpus import Gpu
 from lightloom.hardware.values import Source, Table, Value, read_toml, resolve, values_of
 from lightloom.inputs.files import MAX_TEXT_BYTES, read_file
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
+from lightloom.practice import Precision
 
 Array = npt.NDArray[np.float64]
 
@@ -49,10 +52,14 @@ OPERATORS = (
     "attention_latent_backward",
 )
 
-#: end of the name of an operator in FP8, and the operators that exist in FP8
-FP8 = "_fp8"
-FP8_OPERATORS = tuple(name + FP8 for name in OPERATORS if "matmul" in name)
-ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS)
+#: end of the name of an operator in FP8 and FP4
+FP8, FP4 = "_fp8", "_fp4"
+#: the same by format of products
+SUFFIXES: dict[Precision, str] = {"bf16": "", "fp8": FP8, "mxfp8": FP8, "nvfp4": FP4}
+PRODUCTS = tuple(name for name in OPERATORS if "matmul" in name)
+FP8_OPERATORS = tuple(name + FP8 for name in PRODUCTS)
+FP4_OPERATORS = tuple(name + FP4 for name in PRODUCTS)
+ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS, *FP4_OPERATORS)
 
 #: operators whose time is set by bytes
 MEMORY_KINDS = ("elementwise", "permute", "permute_unfused", "cross_entropy", "optimizer")
@@ -71,6 +78,7 @@ class CurveTable(Table):
     launch_s: float = Field(default=0.0, ge=0)
     bandwidth_efficiency: float | None = Field(default=None, gt=0)
     norm: float = Field(default=1.0, ge=0.5, le=64)
+    score_s: float = Field(default=0.0, ge=0, le=1e-9)
     source: str = ""
     assumed: bool = False
     rows: int = Field(default=0, ge=0)
@@ -96,12 +104,22 @@ class MemoryTable(Table):
     assumed: bool = False
 
 
+class OwnLaunches(Table):
+    """What a user measured of launching kernels; see :class:`Launches`."""
+
+    host_s: Value | None = None
+    gap_s: Value | None = None
+    graph_gap_s: Value | None = None
+    synchronize_s: Value | None = None
+
+
 class EfficiencyFile(Table):
     """Efficiencies of one GPU; a user's profile may give only some of them."""
 
     sources: dict[str, Source] = Field(default_factory=dict)
     operators: dict[str, CurveTable] = Field(default_factory=dict)
     memory: dict[str, MemoryTable] = Field(default_factory=dict)
+    launch: OwnLaunches | None = None
     sustained: Value | None = None
 
 
@@ -154,18 +172,21 @@ class Launches:
         return np.maximum(seconds + gaps * self.gap_s, kernels * self.host_s)
 
 
-def load_launches() -> Launches:
-    """The packaged launch times."""
+def load_launches(profile: Path | None = None) -> Launches:
+    """The packaged launch times, overridden by those of a user's profile in TOML."""
     file = read_toml(None, "launch.toml", LaunchFile)
     values = values_of(file)
     resolved = resolve(values, file.sources)
-    return Launches(
-        file.host_s.value,
-        file.gap_s.value,
-        file.graph_gap_s.value,
-        file.synchronize_s.value,
-        {f"launch.{name}": str(value) for name, value in resolved.items()},
-    )
+    seconds = {name: value.value for name, value in values.items()}
+    provenance = {f"launch.{name}": str(value) for name, value in resolved.items()}
+    if profile is not None and profile.suffix.lower() != ".csv":
+        own = _read_toml(profile)
+        for name, value in (values_of(own.launch) if own.launch else {}).items():
+            if value.value < 0:
+                raise HardwareError(f"{profile}: launch.{name} must not be below 0")
+            seconds[name] = value.value
+            provenance[f"launch.{name}"] = _source(value, own, str(profile))
+    return Launches(**seconds, provenance=provenance)
 
 
 @dataclass(frozen=True)
@@ -178,6 +199,7 @@ class Curve:
     launch_s: float
     bandwidth_efficiency: float | None
     norm: float
+    score_s: float = 0.0
 
     def efficiency_at(self, flops: npt.ArrayLike) -> Array:
         """Efficiency at sizes above 0, same shape."""
@@ -315,6 +337,7 @@ def _build(file: EfficiencyFile, name: str) -> Efficiencies:
             table.launch_s,
             table.bandwidth_efficiency,
             table.norm,
+            table.score_s,
         )
         for key, table in file.operators.items()
     }

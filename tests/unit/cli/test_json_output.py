@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from typing import ClassVar
 
 import pytest
 from tests.control_regions import emulated
@@ -96,15 +97,23 @@ CALLS = {
 
 
 class FakeDevice:
-    """A GPU that takes a millisecond for everything."""
+    """A GPU of 500 TFLOPS and 2 TB/s, with layers of 10 ms."""
 
     title = "fake"
+    remarks: ClassVar[dict[str, str]] = {}
 
-    def prepare(self, _operation):
-        return lambda: None
+    def prepare(self, operation):
+        work = operation.flops / 5e14 + operation.size_bytes / 2e12
+        return lambda: operation.parts * work
 
-    def seconds(self, _run, times):
-        return 1e-3 * times
+    def prepare_layer(self, *_):
+        return lambda: 1e-2
+
+    def seconds(self, run, times):
+        return times * run()
+
+    def launches(self):
+        return {"host_s": 1e-5}
 
 
 @pytest.fixture(scope="module")

@@ -99,3 +99,53 @@ def test_a_tensor_that_is_given_other_data_is_differentiated():
     recorded = record(command("viewless"), TracedJob(2)).ranks[0]
     assert [call.op for call in recorded.calls] == ["all_reduce"] * 2
     assert operators(recorded, "backward")["matmul"][0] == 1
+
+
+def one_gpu(*words):
+    return record([*command("mixed_precision"), *words], TracedJob(1)).ranks[0]
+
+
+def products(recorded):
+    """FLOPs of products by the format that they multiply in, of the second step."""
+    flops = Counter()
+    for compute in recorded.computes:
+        if compute.step == 1:
+            for operator in compute.operators:
+                if operator.kind == "matmul":
+                    flops[operator.dtype] += operator.flops
+    return flops
+
+
+def moved(recorded):
+    """Kernels and bytes of element-wise operators of forward and backward, of the second step."""
+    found = Counter()
+    for phase in ("forward", "backward"):
+        row = operators(recorded, phase).get("elementwise", (0, 0, 0, 0))
+        found.update(kernels=row[1], bytes=row[3])
+    return found
+
+
+def test_autocast_and_compilation_are_seen_without_data():
+    plain, wide, compiled = one_gpu(), one_gpu("wide"), one_gpu("compiled")
+    # two layers, two products each, forward and twice backward but for the first input's
+    flops = 2 * 256 * 64 * 256 * 2
+    assert products(wide) == {"float32": 2 * 3 * flops}
+    assert products(plain) == {"bfloat16": 2 * 3 * flops}
+    # casts are kernels, of weights once a step
+    assert moved(plain)["kernels"] > moved(wide)["kernels"]
+    # compilation joins what is element-wise, and leaves products as they are
+    assert products(compiled) == products(plain)
+    assert moved(compiled)["bytes"] < moved(plain)["bytes"]
+    assert moved(compiled)["kernels"] < moved(plain)["kernels"] / 1.5
+
+
+def test_steps_of_a_program_without_calls_are_apart():
+    recorded = one_gpu()
+    assert not recorded.calls
+    steps = {compute.step for compute in recorded.computes}
+    assert steps == {0, 1}
+    totals = [
+        sum(o.flops for c in recorded.computes if c.step == step for o in c.operators)
+        for step in (0, 1)
+    ]
+    assert totals[0] == totals[1] > 0

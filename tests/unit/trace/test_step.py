@@ -4,6 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.trace_jobs import PLAIN, GridJob, recording
 
 from lightloom.demand import synthetic
@@ -129,12 +131,10 @@ def test_compute_times_are_those_of_the_roofline():
     product = Operator("matmul", "bfloat16", 3, 3, 3 * 2 * 4096**3, 3 * 3 * 2 * 4096**2)
     moved = Operator("elementwise", "", 2, 2, 0, 10**9)
     compute = Compute(0, 0, "forward", "", 0, (product, moved))
-    expected = KERNELS.seconds(
-        KERNELS.matmul(4096, 4096, 4096)
-        + KERNELS.matmul(4096, 4096, 4096)
-        + KERNELS.matmul(4096, 4096, 4096)
-        + KERNELS.moved(10**9, "elementwise", 2)
-    )
+    # memory is not slowed by power; between kernels that are ready there is the measured gap
+    moved_s = KERNELS.moved(10**9, "elementwise", 2).kernel_s * KERNELS.efficiencies.sustained
+    expected = 3 * KERNELS.matmul(4096, 4096, 4096).kernel_s + moved_s
+    expected += 5 * KERNELS.launches.graph_gap_s
     assert OperatorTimes(KERNELS).seconds(compute) == pytest.approx(expected)
     assert OperatorTimes(KERNELS, 2.0).seconds(compute) == pytest.approx(2 * expected)
     # what was measured is not computed
@@ -150,6 +150,35 @@ def test_compute_times_are_those_of_the_roofline():
     graph = built(job_of([REDUCE], [compute]), 1).graph
     program = graph.roles[0].program
     assert program.size[program.kind == Kind.COMPUTE].tolist() == [round(expected * 1e12)]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(0, 10**9)), min_size=1, max_size=6),
+    st.floats(1.0, 8.0),
+)
+def test_the_host_bounds_a_phase_and_not_each_part_of_it(parts, factor):
+    """Together at most the sum of each alone, at least what host and GPU need, and monotone."""
+
+    def computes(scale):
+        return [
+            Compute(0, 0, "forward", str(place), 0, (Operator("elementwise", "", n, n, 0, int(b)),))
+            for place, (n, b) in enumerate((n, b * scale) for n, b in parts)
+        ]
+
+    times = OperatorTimes(KERNELS)
+
+    def total_s(chosen):
+        pace = times.host_bound(chosen).get((0, "forward"), 1.0)
+        return sum(times.seconds(part, pace) for part in chosen)
+
+    together = total_s(computes(1))
+    assert together <= sum(total_s([part]) for part in computes(1)) * (1 + 1e-9)
+    gpu_s = sum(times.seconds(part) for part in computes(1))
+    host_s = sum(n for n, _ in parts) * KERNELS.launches.host_s
+    assert together == pytest.approx(max(gpu_s, host_s))
+    assert total_s(computes(factor)) >= together * (1 - 1e-9)
+    graphs = OperatorTimes(dataclasses.replace(KERNELS, cuda_graphs=True))
+    assert set(graphs.host_bound(computes(1)).values()) <= {1.0}
 
 
 def test_an_operator_without_a_roofline():

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightloom.errors import HardwareError
+from lightloom.models import load_model
 from lightloom.models.model import Attention, Model
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_dispatch import Dispatch
@@ -267,7 +268,7 @@ def test_assumed_and_provenance():
     assert h800.assumed
     assert "taken equal to H100" in h800.provenance["gpu.peak_bf16_flops"]
     assert "OpenXLA" in h800.provenance["matmul"]
-    assert "derived from the forward operator" in h800.provenance["matmul_accumulate"]
+    assert "derived from another operator" in h800.provenance["matmul_accumulate_fp8"]
     assert "5 to 25 us" in h800.provenance["launch.host_s"]
 
 
@@ -367,7 +368,7 @@ def test_permutation_is_several_times_slower_where_it_is_not_fused():
         ComputeModel.load("h800", permutation=p).gate(DEEPSEEK, 4096, False)
         for p in ("fused", "unfused")
     )
-    assert 4 < unfused / fused < 10
+    assert 2.5 < unfused / fused < 6
 
 
 def test_small_experts_are_bound_by_their_launches():
@@ -519,3 +520,42 @@ def test_a_layer_of_llama_3_405b_on_h100_reaches_half_of_the_peak_and_more():
     parameters = 2 * 16384 * 128 * (128 + 8) + 3 * 16384 * 53248
     flops = 8192 / 8 * (6 * parameters + 12 * 16384 * 8192)
     assert 0.5 < flops / seconds / compute.gpu.peak_flops("bf16") < 0.65
+
+
+@pytest.mark.parametrize("gpu", ["h100", "b200", "gb300"])
+@pytest.mark.parametrize("backward", [False, True])
+def test_scores_of_narrow_heads_cost_their_exponentials(gpu, backward):
+    """With equal FLOPs, narrower heads have more scores, and are never faster; time grows."""
+    kernels = ComputeModel.load(gpu).kernels
+    for flops in (1e10, 1e11, 1e12, 1e13):
+        times_s = [
+            kernels.scores(flops, (width, width), backward).kernel_s for width in (64, 96, 128, 256)
+        ]
+        assert times_s == sorted(times_s, reverse=True)
+        assert times_s[-1] >= times_s[2] / 2
+        curve = kernels.efficiencies.curves[f"attention_{'backward' if backward else 'forward'}"]
+        more = flops / 512 * curve.score_s / kernels.efficiencies.sustained
+        assert times_s[0] - times_s[2] == pytest.approx(more)
+        assert kernels.scores(2 * flops, (64, 64), backward).kernel_s > times_s[0]
+
+
+def test_heads_of_64_are_as_slow_as_measured_on_the_h200():
+    """1 x 64 x 4,096 x 64: 334 us forward and 963 us backward (h200_operators.csv)."""
+    kernels = ComputeModel.load("h200").kernels
+    alone = kernels.efficiencies.sustained
+    for backward, measured_s in ((False, 334.4e-6), (True, 963.2e-6)):
+        found = kernels.attention(4096, 64, (64, 64), 1, backward).kernel_s * alone
+        assert found == pytest.approx(measured_s, rel=0.08)
+
+
+def test_narrower_formats_are_faster_and_bf16_parts_stay():
+    dense = load_model("llama-3-70b")
+    times_s = [
+        ComputeModel.load("gb300", precision=precision, cuda_graphs=True).dense_ffn(
+            dense, 8192, 1, False
+        )
+        for precision in ("bf16", "mxfp8", "nvfp4")
+    ]
+    assert times_s == sorted(times_s, reverse=True)
+    with pytest.raises(HardwareError, match="precision nvfp4: GPU 'h100' does not compute in it"):
+        ComputeModel.load("h100", precision="nvfp4")

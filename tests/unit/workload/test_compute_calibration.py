@@ -1,5 +1,6 @@
 """The calibration experiment: its step composer by closed forms, and its scores."""
 
+import functools
 import importlib
 import re
 import sys
@@ -19,7 +20,10 @@ EXPERIMENT = ROOT / "experiments" / "compute-calibration"
 SHARED = ROOT.parent / "shared"
 DATA = ROOT / "python" / "lightloom" / "hardware" / "data"
 
-MODULES = ("cases", "composer", "fit_operators", "fit_hopper", "mixnet_figures", "run")
+MODULES = (
+    *("cases", "composer", "fitting", "fit_amd", "fit_blackwell", "fit_hopper", "fit_operators"),
+    *("mixnet_figures", "run"),
+)
 
 
 def load_experiment():
@@ -35,7 +39,7 @@ def load_experiment():
         sys.modules.update(others)
 
 
-cases, composer, fit_operators, fit_hopper, mixnet_figures, run = load_experiment()
+cases, composer, _, _, _, fit_hopper, fit_operators, mixnet_figures, run = load_experiment()
 
 needs_measurements = pytest.mark.skipif(
     not (SHARED / "data" / "simumax").is_dir(),
@@ -90,7 +94,7 @@ def calibration():
 
 @pytest.fixture(scope="module")
 def shipped():
-    return tomllib.loads((DATA / "sustained.toml").read_text())["sustained"]["b200"]["value"]
+    return tomllib.loads(run.SERVER.read_text())["sustained"]["value"]
 
 
 @needs_measurements
@@ -146,10 +150,12 @@ def test_document_says_what_is_computed(calibration, shipped):
 
 
 @needs_measurements
-@pytest.mark.parametrize("name", ["a100", "b200"])
+@pytest.mark.parametrize(
+    "name", ["b200_server", *(f"efficiency_{gpu}" for gpu in ("a100", "b200", "gb300", "mi325x"))]
+)
 def test_shipped_curves_are_what_the_fit_gives(name):
-    fitted = tomllib.loads(fit_operators.build(SHARED)[f"efficiency_{name}.toml"])
-    shipped = tomllib.loads((DATA / f"efficiency_{name}.toml").read_text())
+    fitted = tomllib.loads(built()[f"{name}.toml"])
+    shipped = tomllib.loads(fit_operators.place_of(f"{name}.toml").read_text())
     assert fitted["memory"] == shipped["memory"]
     assert fitted["operators"].keys() == shipped["operators"].keys()
     for operator, table in fitted["operators"].items():
@@ -158,10 +164,17 @@ def test_shipped_curves_are_what_the_fit_gives(name):
         assert table["efficiency"] == pytest.approx(other["efficiency"], rel=0.02)
         assert table.get("rows") == other.get("rows")
         assert table.get("assumed", False) == other.get("assumed", False)
-        assert other.get("error", 0.0) < 0.16
+        # products in NVFP4 scatter most
+        assert other.get("error", 0.0) < (0.26 if operator.endswith("_fp4") else 0.16)
 
 
-def test_shipped_hopper_curves_are_what_the_public_figures_give():
+@functools.cache
+def built():
+    """The files that the fits make."""
+    return fit_operators.build(SHARED)
+
+
+def test_shipped_hopper_curves_are_what_the_measured_rows_give():
     fitted = tomllib.loads(fit_hopper.build()["efficiency_h100.toml"])
     shipped = tomllib.loads((DATA / "efficiency_h100.toml").read_text())
     assert fitted["memory"] == shipped["memory"]
@@ -174,16 +187,16 @@ def test_shipped_hopper_curves_are_what_the_public_figures_give():
 @pytest.mark.parametrize(
     ("operator", "tflops"),
     [
-        # OpenXLA's matmul table of sm_90; DeepGEMM's README; FlashAttention-3, Figure 5, causal
-        ("matmul", {1.72e10: 640, 6.87e10: 758, 1.1e12: 758}),
-        ("matmul_fp8", {2.41e11: 1304, 9.62e11: 1358}),
-        ("grouped_matmul", {3.44e10: 770, 6.87e10: 790}),
-        ("grouped_matmul_fp8", {2.4e11: 1288, 4.8e11: 1297}),
-        ("attention_forward", {2.75e11: 579, 5.5e11: 602, 1.1e12: 616}),
-        ("attention_backward", {1.37e12: 542, 2.75e12: 559}),
+        # rows of h200_operators.csv: 8192 x 4096 x 14336, 8 x 4096 x 14336 x 4096, 8,192 tokens
+        ("matmul", {9.62e11: 671}),
+        ("matmul_accumulate", {9.62e11: 705}),
+        ("grouped_matmul", {4.81e11: 687}),
+        ("grouped_matmul_fp8", {4.81e11: 1158}),
+        ("attention_forward", {5.5e11: 546}),
+        ("attention_backward", {1.37e12: 480}),
     ],
 )
-def test_hopper_curves_are_within_ten_percent_of_published_large_kernels(operator, tflops):
+def test_hopper_curves_are_within_ten_percent_of_measured_large_kernels(operator, tflops):
     gpu = load_gpu("h100")
     curve = load_efficiencies(gpu).curves[operator]
     peak = gpu.peak_flops("fp8" if operator.endswith("fp8") else "bf16")
@@ -194,7 +207,7 @@ def test_hopper_curves_are_within_ten_percent_of_published_large_kernels(operato
 
 @needs_measurements
 def test_every_matrix_product_and_attention_row_was_used():
-    rows = fit_operators.build(SHARED)["efficiency_b200.toml"]
+    rows = built()["b200_server.toml"]
     used = sum(table.get("rows", 0) for table in tomllib.loads(rows)["operators"].values())
     # 514 products, 60 of 108 expert products (fp32 gradients), 38 of 64 attentions (contiguous)
     assert used == 514 + 60 + 38

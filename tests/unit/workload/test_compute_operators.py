@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from lightloom.errors import HardwareError
 from lightloom.hardware import gpu_names, load_gpu
 from lightloom.workload.compute_operators import (
-    ALL_OPERATORS,
+    FP4_OPERATORS,
+    FP8_OPERATORS,
     MEMORY_KINDS,
     OPERATORS,
     Curve,
@@ -78,21 +79,45 @@ def test_never_faster_than_any_part_and_grows_with_size(flops, factor, launch_s,
 def test_every_gpu_has_every_operator_of_its_formats_from_a_source(name):
     gpu = load_gpu(name)
     efficiencies = load_efficiencies(gpu)
-    assert set(efficiencies.curves) == set(ALL_OPERATORS if gpu.peak_fp8_flops else OPERATORS)
+    wanted = set(OPERATORS)
+    wanted |= set(FP8_OPERATORS if gpu.peak_fp8_flops else ())
+    wanted |= set(FP4_OPERATORS if gpu.peak_fp4_flops else ())
+    assert set(efficiencies.curves) == wanted
     assert set(efficiencies.memory) == set(MEMORY_KINDS)
     assert not any(text.endswith(".toml") for text in efficiencies.provenance.values())
 
 
-@pytest.mark.parametrize("name", ["a100", "b200"])
+@pytest.mark.parametrize("name", ["a100", "h100", "h200"])
 def test_gpus_that_were_measured_as_a_whole_assume_no_operator_in_bf16(name):
     assert not load_efficiencies(load_gpu(name)).assumed & set(OPERATORS)
 
 
 def test_hopper_says_which_operators_are_derived():
     efficiencies = load_efficiencies(load_gpu("h100"))
-    measured = {"matmul", "grouped_matmul", "matmul_fp8", "grouped_matmul_fp8"}
-    measured |= {"attention_forward", "attention_backward"}
-    assert set(efficiencies.curves) - efficiencies.assumed == measured
+    derived = {"matmul_accumulate_fp8", "grouped_matmul_dgrad_fp8", "grouped_matmul_wgrad_fp8"}
+    assert efficiencies.assumed & efficiencies.curves.keys() == derived
+
+
+@pytest.mark.parametrize("name", ["b200", "gb200", "b300", "gb300"])
+def test_each_blackwell_has_products_of_its_own_in_every_format(name):
+    efficiencies = load_efficiencies(load_gpu(name))
+    for operator in ("matmul", "matmul_fp8", "matmul_fp4"):
+        assert operator not in efficiencies.assumed
+        assert "aiconfigurator" in efficiencies.provenance[operator]
+
+
+def test_products_of_blackwells_rank_as_measured():
+    """Large products in TFLOPS: B200 before GB300, and each format faster than the wider one."""
+    rates = {}
+    for name in ("b200", "gb200", "gb300"):
+        gpu = load_gpu(name)
+        curves = load_efficiencies(gpu).curves
+        for precision, suffix in (("bf16", ""), ("fp8", "_fp8"), ("nvfp4", "_fp4")):
+            peak = gpu.peak_flops(precision)
+            seconds = curves[f"matmul{suffix}"].seconds(5e12, 0, peak, gpu.hbm_bytes_per_s)
+            rates[name, precision] = 5e12 / float(seconds) / 1e12
+        assert rates[name, "bf16"] < rates[name, "fp8"] < rates[name, "nvfp4"]
+    assert 1400 < rates["b200", "bf16"] < rates["gb200", "bf16"] < rates["gb300", "bf16"] < 2100
 
 
 def test_gpu_of_no_measured_generation_is_assumed_and_says_so():
@@ -103,11 +128,11 @@ def test_gpu_of_no_measured_generation_is_assumed_and_says_so():
 
 
 def test_sustained_is_measured_on_one_generation_only():
-    measured, other = (load_efficiencies(load_gpu(name)) for name in ("b200", "a100"))
+    measured, other = (load_efficiencies(load_gpu(name)) for name in ("h100", "a100"))
     assert 0.8 < measured.sustained < 1
     assert "sustained" not in measured.assumed
     assert "sustained" in other.assumed
-    assert "taken equal to B200" in other.provenance["sustained"]
+    assert "taken equal to the B200" in other.provenance["sustained"]
 
 
 def test_host_bounds_many_short_kernels_unless_they_are_a_graph():

@@ -1,54 +1,48 @@
 """Measure operators on a device and condense them into a profile that ``--profile`` reads.
 
 The device is behind a small protocol, so that what is measured, and how often, does not depend on
-it. Every operation runs alone, as those of the packaged tables did: the sustained factor stays that
-of the GPU's generation. Operators that are not measured, such as those in FP8, stay, too.
+it. Rows are given to the caller as they are measured, and rows that are known are not measured
+again, so that an interrupted calibration goes on. Of each row the time that its bytes take is taken
+out by the roofline of :mod:`lightloom.workload.compute_operators`, as the packaged tables were
+made; what remains is the efficiency of its products by size.
+
+How much slower the GPU is in a long run of products than in a short one bounds the sustained
+factor; the rest of it, what a step loses between operators, stays that of the GPU's generation.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import exp, log, log10
 from typing import Protocol
 
 from lightloom.hardware.gpus import Gpu
+from lightloom.study.calibration.operations import Operation, product
 
 Run = Callable[[], None]
+#: seconds of an operation, by its operator and shape
+Rows = dict[tuple[str, tuple[int, ...]], float]
 
 #: runs before the first that counts
 WARM_UP = 3
-
 #: time of the runs of one measurement, s, so that the resolution of the clock does not matter
-SPAN_S = 0.02
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One operation of a size.
-
-    Attributes
-    ----------
-    operator
-        Name of the operator in a profile.
-    shape
-        Experts, m, k, n of a product; sequences, heads, length, d_qk, d_v of attention; tokens,
-        copies, hidden size of a permutation; bytes of a copy.
-    flops
-        Its work, per expert for grouped products; 0 where bytes set the time.
-    size_bytes
-        What it reads and writes, where bytes set the time.
-    """
-
-    operator: str
-    shape: tuple[int, ...]
-    flops: float = 0.0
-    size_bytes: float = 0.0
-
-    @property
-    def parts(self) -> int:
-        """Experts that ``flops`` is per."""
-        return self.shape[0] if self.operator.startswith("grouped") else 1
+SPAN_S = 0.03
+#: time of a run that heats the GPU up, s
+LONG_S = 3.0
+#: sizes that are condensed to one, per decade of FLOPs
+PER_DECADE = 2
+#: share of the memory rate of bytes of products, and how they combine: dense, of experts, and of
+#: weight gradients of experts; what launching the product of one more expert costs, s
+DENSE, GROUPED, GRADIENTS, EXPERT_S = (0.7, 8.0), (0.8, 3.0), (0.8, 2.0), 2e-6
+#: an efficiency of experts is taken where bytes alone would take less than this share of the time
+BOUND = 0.5
+#: operators that a measured one stands for, too
+SAME = {"matmul_dgrad": "matmul"}
+#: what a large product is
+LARGE = product("matmul", (8192, 8192, 8192))
 
 
 class Device(Protocol):
@@ -64,24 +58,30 @@ class Device(Protocol):
     def seconds(self, run: Run, times: int) -> float:
         """Time of some runs, one after another, s."""
 
+    def launches(self) -> dict[str, float]:
+        """Host time of a kernel, gap between two, and wait for a result, s; by their names."""
 
-def operations() -> Iterator[Operation]:
-    """Everything that is measured, from small to large."""
-    for size in (512, 1024, 2048, 4096, 8192, 16384):
-        for name in ("matmul", "matmul_accumulate"):
-            yield Operation(name, (1, size, size, size), flops=2.0 * size**3)
-    for tokens in (128, 512, 2048, 8192):
-        for stage in ("", "_dgrad", "_wgrad"):
-            product = (8, tokens, 4096, 4096)
-            yield Operation(f"grouped_matmul{stage}", product, flops=2.0 * tokens * 4096**2)
-    for family, dims in (("attention", (128, 128)), ("attention_latent", (192, 128))):
-        for seq_len in (1024, 2048, 4096, 8192, 16384):
-            flops = seq_len**2 * 16.0 * sum(dims)
-            shape = (1, 16, seq_len, *dims)
-            yield Operation(f"{family}_forward", shape, flops=flops)
-            yield Operation(f"{family}_backward", shape, flops=2.5 * flops)
-    yield Operation("permute", (8192, 8, 4096), size_bytes=2.0 * 8192 * 4096 * (1 + 8))
-    yield Operation("elementwise", (2**30,), size_bytes=2.0 * 2**30)
+
+@dataclass(frozen=True)
+class Profile:
+    """What was measured, condensed.
+
+    Attributes
+    ----------
+    curves
+        Points of FLOPs and efficiency of each operator, and how bytes combine with them.
+    memory
+        Share of the memory rate by kind.
+    launches
+        Times of launching, s.
+    sustained
+        Speed in a long run over that in short ones.
+    """
+
+    curves: Mapping[str, list[tuple[float, float]]]
+    memory: Mapping[str, float]
+    launches: Mapping[str, float] = field(default_factory=dict)
+    sustained: float | None = None
 
 
 def median_seconds(device: Device, operation: Operation, repeats: int) -> float:
@@ -92,29 +92,116 @@ def median_seconds(device: Device, operation: Operation, repeats: int) -> float:
     return statistics.median(device.seconds(run, times) / times for _ in range(repeats))
 
 
+def line_of(operation: Operation, seconds: float) -> str:
+    """A measured operation in words."""
+    if operation.flops:
+        rate = f"{operation.flops * operation.parts / seconds / 1e12:.0f} TFLOPS"
+    else:
+        rate = f"{operation.size_bytes / seconds / 1e9:.0f} GB/s"
+    shape = " x ".join(str(part) for part in operation.shape)
+    return f"{operation.operator} {shape}: {1e6 * seconds:.1f} us, {rate}"
+
+
 def measure(
-    device: Device, gpu: Gpu, repeats: int, report: Callable[[str], None]
-) -> dict[str, list[tuple[float, float]]]:
-    """FLOPs and efficiency of every size, by operator; memory-bound ones have no FLOPs."""
-    points: dict[str, list[tuple[float, float]]] = {}
-    for operation in operations():
-        seconds = median_seconds(device, operation, repeats)
-        if operation.flops:
-            rate = operation.flops * operation.parts / seconds
-            efficiency, unit = rate / gpu.peak_bf16_flops, f"{rate / 1e12:.0f} TFLOPS"
-        else:
-            rate = operation.size_bytes / seconds
-            efficiency, unit = rate / gpu.hbm_bytes_per_s, f"{rate / 1e9:.0f} GB/s"
-        points.setdefault(operation.operator, []).append((operation.flops, efficiency))
-        shape = " x ".join(str(part) for part in operation.shape)
-        report(f"{operation.operator} {shape}: {1e6 * seconds:.1f} us, {unit}")
-    return points
+    device: Device,
+    operations: list[Operation],
+    repeats: int,
+    known: Rows,
+    report: Callable[[Operation, float], None],
+) -> Rows:
+    """Seconds of every operation; those that are known are not measured again."""
+    rows = dict(known)
+    for operation in operations:
+        key = operation.operator, operation.shape
+        if key not in rows:
+            rows[key] = median_seconds(device, operation, repeats)
+            report(operation, rows[key])
+    return rows
 
 
-def profile_text(
-    points: dict[str, list[tuple[float, float]]], title: str, gpu: Gpu, date: str
-) -> str:
-    """A profile in TOML; efficiencies include launches, and are fractions of the GPU's peaks."""
+def sustained_ratio(device: Device) -> float:
+    """Speed of large products in a run of seconds, over that in short ones; 1 at most."""
+    short = median_seconds(device, LARGE, 5)
+    run = device.prepare(LARGE)
+    times = max(1, round(LONG_S / short))
+    device.seconds(run, times)
+    return min(1.0, short * times / device.seconds(run, times))
+
+
+def condense(operations: list[Operation], rows: Rows, gpu: Gpu) -> Profile:
+    """Curves and shares of what was measured."""
+    points: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    moved: dict[str, float] = {}
+    bound: list[tuple[float, float]] = []
+    for operation in operations:
+        seconds = rows[operation.operator, operation.shape] / operation.parts
+        if not operation.flops:
+            moved[operation.operator] = operation.size_bytes / seconds / gpu.hbm_bytes_per_s
+            continue
+        name = SAME.get(operation.operator, operation.operator)
+        peak = gpu.peak_flops("fp8" if operation.in_fp8 else "bf16")
+        if "matmul" in name:
+            seconds = _products_alone(operation, seconds, gpu)
+        points[name].append((operation.flops, operation.flops / seconds / peak))
+        if name.startswith("grouped") and _moved_s(operation, gpu) > BOUND * seconds:
+            bound.append(points[name][-1])
+    curves = {
+        name: [_mean([p for p in found if p not in bound] or found)]
+        if name.startswith("grouped")
+        else _by_size(found)
+        for name, found in points.items()
+    }
+    memory = {
+        "elementwise": (moved["norm"] * moved["add"]) ** 0.5,
+        "permute": moved["permute"],
+        "permute_unfused": 2 / (1 / moved["permute"] + 1 / moved["unpermute"]),
+        "optimizer": moved["add"],
+    }
+    return Profile(curves, memory)
+
+
+def _products_alone(operation: Operation, seconds: float, gpu: Gpu) -> float:
+    """Time without bytes and launch; at least half of it, where these seem to be all."""
+    norm = _combined(operation.operator)[1]
+    moved = _moved_s(operation, gpu)
+    launch = EXPERT_S if operation.operator.startswith("grouped") else 0.0
+    rest = seconds**norm - moved**norm - launch**norm
+    return max(float(max(rest, 0.0) ** (1 / norm)), seconds / 2)
+
+
+def _combined(operator: str) -> tuple[float, float]:
+    """Share of the memory rate of an operator's bytes, and how they combine with its products."""
+    if not operator.startswith("grouped"):
+        return DENSE
+    return GRADIENTS if "wgrad" in operator else GROUPED
+
+
+def _moved_s(operation: Operation, gpu: Gpu) -> float:
+    """Time of the bytes of a product, s."""
+    return operation.size_bytes / gpu.hbm_bytes_per_s / _combined(operation.operator)[0]
+
+
+def _mean(points: list[tuple[float, float]]) -> tuple[float, float]:
+    """One efficiency for all sizes: a node below any product keeps it constant."""
+    return 1.0, exp(statistics.fmean(log(efficiency) for _, efficiency in points))
+
+
+def _by_size(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Geometric means of what is nearly of a size, ascending."""
+    bins: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for flops, efficiency in points:
+        bins[round(log10(flops) * PER_DECADE)].append((flops, efficiency))
+    return [
+        (
+            exp(statistics.fmean(log(flops) for flops, _ in found)),
+            exp(statistics.fmean(log(efficiency) for _, efficiency in found)),
+        )
+        for _, found in sorted(bins.items())
+    ]
+
+
+def profile_text(profile: Profile, title: str, gpu: Gpu, date: str) -> str:
+    """A profile in TOML; efficiencies are fractions of the GPU's peaks."""
     lines = [
         f"# Operators measured on {title}, as fractions of the peaks of {gpu.title}.",
         "",
@@ -122,13 +209,21 @@ def profile_text(
         f'text = "lightloom calibrate gpu on {title}"',
         f'date = "{date}"',
     ]
-    for name, pairs in points.items():
-        if not pairs[0][0]:
-            lines += ["", f"[memory.{name}]", f"bandwidth_efficiency = {pairs[0][1]:.4g}"]
-        else:
-            flops = ", ".join(f"{size:.6g}" for size, _ in pairs)
-            efficiency = ", ".join(f"{value:.4g}" for _, value in pairs)
-            lines += ["", f"[operators.{name}]", f"flops = [{flops}]"]
-            lines.append(f"efficiency = [{efficiency}]")
+    for name, pairs in profile.curves.items():
+        lines += ["", f"[operators.{name}]"]
+        lines.append(f"flops = [{', '.join(f'{size:.6g}' for size, _ in pairs)}]")
+        lines.append(f"efficiency = [{', '.join(f'{value:.4g}' for _, value in pairs)}]")
+        if "matmul" in name:
+            share, norm = _combined(name)
+            lines += [f"bandwidth_efficiency = {share}", f"norm = {norm}"]
+        if name.startswith("grouped"):
+            lines.append(f"launch_s = {EXPERT_S}")
         lines.append('source = "measured"')
+    for name, share in profile.memory.items():
+        lines += ["", f"[memory.{name}]", f"bandwidth_efficiency = {min(share, 2):.4g}"]
+        lines.append('source = "measured"')
+    for name, seconds in profile.launches.items():
+        lines += ["", f"[launch.{name}]", f"value = {seconds:.4g}", 'source = "measured"']
+    if profile.sustained is not None:
+        lines += ["", "[sustained]", f"value = {profile.sustained:.3f}", 'source = "measured"']
     return "\n".join(lines) + "\n"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lightloom.workload.compute_operators import FP8, GENERIC, GENERIC_FP8
+from lightloom.hardware.gpus import is_gpu_file, load_gpu
+from lightloom.workload.compute_operators import GENERIC, GENERIC_FP8, SUFFIXES
 
 if TYPE_CHECKING:
     from lightloom.study.compare.job import ModelJob
@@ -27,15 +28,26 @@ _LATENT = {
 
 
 def compute_warning(job: ModelJob) -> str | None:
-    """A warning where nothing was measured on GPUs of this generation."""
-    if job.gpu.operators or len(derived(job)) < len(_operators(job)):
+    """A warning where nothing was measured on GPUs of this type."""
+    advice = "measure yours with 'lightloom calibrate gpu'"
+    if is_gpu_file(job.gpu.name) and job.gpu.like and job.scenario.cluster.profile is None:
+        return (
+            f"compute times of {job.gpu.title} are assumed: at the fractions of peak of "
+            f"{load_gpu(job.gpu.like).title}, which its file says it is like; {advice}"
+        )
+    if len(derived(job)) < len(_operators(job)):
         return None
+    if job.gpu.operators:
+        return (
+            f"compute times of {job.gpu.title} are assumed: products by published rates of large "
+            f"ones, the rest by fractions of peak as on {GENERIC.upper()}; {advice}"
+        )
     measured = GENERIC.upper()
     if job.compute.precision != "bf16":
         measured += f", in FP8 as on {GENERIC_FP8.upper()}"
     return (
         f"compute times of {job.gpu.title} are assumed: fractions of peak as on {measured}; "
-        "measure yours with 'lightloom calibrate gpu'"
+        f"{advice}"
     )
 
 
@@ -61,7 +73,7 @@ def compute_line(job: ModelJob) -> str | None:
 def derived(job: ModelJob) -> tuple[str, ...]:
     """Operators of the job, in words, whose efficiencies were not measured."""
     assumed = job.compute.efficiencies.assumed
-    suffix = "" if job.compute.precision == "bf16" else FP8
+    suffix = SUFFIXES[job.compute.precision]
     return tuple(
         words
         for name, words in _operators(job).items()

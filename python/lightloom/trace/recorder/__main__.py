@@ -152,6 +152,8 @@ def spoof(spec: dict[str, Any]) -> None:
     """Answer for what is not there."""
     import torch
 
+    from .autocast import spoof_autocast
+    from .compiled import compile_nothing
     from .devices import spoof_devices, spoof_tensors
     from .groups import follow_groups, spoof_groups
     from .higher_order import register
@@ -172,9 +174,10 @@ def spoof(spec: dict[str, Any]) -> None:
         replace_kernels(spec["real"])
     if not spec["real"]:
         spoof_kernels()
+        spoof_autocast()
     install_stubs()
     register()
-    torch.compile = lambda model=None, *_, **__: model if model is not None else (lambda f: f)
+    torch.compile = compile_nothing
 
 
 def import_once(spec: dict[str, Any]) -> None:

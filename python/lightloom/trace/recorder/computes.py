@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .compiled import Fusion
 from .values import tensors_of
 
 #: of one rank; installed by its session
@@ -36,6 +37,9 @@ _INTO_ROWS = {
     "index_put_", "_index_put_impl_", "index_add_", "index_copy_", "scatter_", "scatter_add_",
     "masked_scatter_",
 }  # fmt: skip
+
+#: name of the rule of operators that a compiler joins
+_FUSABLE = "moved"
 
 #: kinds of memory-bound operators whose accesses are not in order
 _PERMUTE = _SOME_ROWS | _INTO_ROWS | {
@@ -73,6 +77,7 @@ class Computes:
         #: what is being executed: stream, phase, layer -> kind and size -> sums
         self._open: dict[tuple[int, str, str], dict[Any, list[Any]]] = {}
         self._awaited: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._fusion = Fusion(lambda moved: self.add_moved("elementwise", moved))
         CURRENT[:] = [self]
 
     def note(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> None:
@@ -83,8 +88,17 @@ class Computes:
             rule = self._rules[func]
         except KeyError:
             rule = self._rules[func] = _rule_of(func)
-        if rule is not None:
-            rule(self, (*args, list(kwargs.values())) if "out" in kwargs else args, result)
+        if rule is None:
+            return
+        args = (*args, list(kwargs.values())) if "out" in kwargs else args
+        if not self._fusion.applies(self.session.where()):
+            self._fusion.end()
+        elif rule.__name__ == _FUSABLE:
+            self._fusion.note(tensors_of(args), tensors_of(result))
+            return
+        else:
+            self._fusion.use(tensors_of(args))
+        rule(self, args, result)
 
     def add(
         self, kind: str, dtype: str, flops: int, moved_bytes: int, number: int = 1, kernels: int = 1
@@ -112,7 +126,8 @@ class Computes:
             self.add(kind, "", 0, moved_bytes)
 
     def close(self) -> None:
-        """A call, or a place that streams are ordered by: what comes later is noted apart."""
+        """A call, a step or a place that streams are ordered by: what comes later is apart."""
+        self._fusion.end()
         calls, step = len(self.session.calls), self.session.step
         for (stream, phase, layer), operators in self._open.items():
             rows = list(operators.values())
@@ -192,7 +207,7 @@ def _moved(func: Any, kind: str, overwrites: bool) -> Callable[..., None]:
     ]
     silent = written if not func._schema.returns else []
 
-    def rule(computes: Computes, args: Any, result: Any) -> None:
+    def moved(computes: Computes, args: Any, result: Any) -> None:
         size = sum(map(_bytes, tensors_of(result)))
         for place, value in enumerate(args):
             if isinstance(value, torch.Tensor):
@@ -205,7 +220,7 @@ def _moved(func: Any, kind: str, overwrites: bool) -> Callable[..., None]:
                 size += sum(map(_bytes, tensors_of(args[place])))
         computes.add_moved(kind, size)
 
-    return rule
+    return moved
 
 
 def _some_rows(kind: str) -> Callable[..., None]:

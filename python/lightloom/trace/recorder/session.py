@@ -244,6 +244,8 @@ class Session(TorchDispatchMode):
     def begin_step(self) -> bool:
         """What comes now is of a step: of the next one, if an optimizer has ended one."""
         ended, self.stepped = self.stepped, False
+        if ended and self.values is not None:
+            self.computes.close()
         self.step += ended
         if self.phase == "setup":
             self.phase = "between"

@@ -269,7 +269,8 @@ class StepBuilder:
                 key = (use.family, use.block)
                 if key not in ratios:
                     ratios[key] = self._loads(writer, folded[use.family], key).reshape(-1, gpus)
-                seconds = times.scaled(compute, ratios[key].max(axis=1))
+                pace = writer.pace(compute)
+                seconds = times.scaled(compute, ratios[key].max(axis=1), pace)
                 values[workers, entry] = np.round(seconds * PS_PER_S).astype(np.uint64)
         return [values.astype(np.int64)]
 

@@ -108,6 +108,7 @@ class RoleWriter:
         self._handles = itertools.count(1)
         self._tags: Counter[tuple[bool, int]] = Counter()
         self._streams = _stream_numbers(items)
+        self._pace = times.host_bound(compute for _, compute in items.computes)
         self._open: BlockUse | None = None
 
     def write(self, program: ProgramBuilder, table: int | None) -> None:
@@ -153,9 +154,13 @@ class RoleWriter:
             self.scaled.append((compute, self._open))
             self._program.compute(category, entry, **placed)
             return
-        seconds = self.times.seconds(compute)
+        seconds = self.times.seconds(compute, self.pace(compute))
         if seconds > 0:
             self._program.compute(category, duration_ps=to_ps(seconds), **placed)
+
+    def pace(self, compute: Compute) -> float:
+        """How much longer the host makes a compute take."""
+        return self._pace.get((compute.stream, compute.phase), 1.0)
 
     def _of_call(self, position: int, call: Call) -> Iterator[tuple[int, int, Any]]:
         """Tasks of a call: where it is issued, and where it is waited for."""

@@ -57,13 +57,46 @@ def test_any_gpu_without_the_format_is_warned_of():
     assert any("in which NVIDIA H100 80GB SXM does not" in one for one in made.warnings())
 
 
+OWN = """
+title = "Ours"
+formats = ["bf16", "fp8"]
+peak_bf16_flops = 1e15
+peak_fp8_flops = 2e15
+hbm_capacity_bytes = "192 GB"
+hbm_rate_gbps = 40000
+nvlink_rate_gbps = 3600
+power_w = 700
+price_usd = 1
+"""
+ADVICE = "measure yours with 'lightloom calibrate gpu'"
+
+
 @pytest.mark.parametrize(("precision", "also"), [("bf16", ""), ("fp8", ", in FP8 as on H100")])
-def test_assumed_compute_times_are_warned_of(precision, also):
-    made = job("mixtral-8x7b", "mi300x", precision, PlanOptions(tp=4, pp=4, ep=8))
-    title = load_gpu("mi300x").title
+def test_assumed_compute_times_are_warned_of(precision, also, tmp_path):
+    path = tmp_path / "ours.toml"
+    path.write_text(OWN)
+    made = job("mixtral-8x7b", str(path), precision, PlanOptions(tp=4, pp=4, ep=8))
+    expected = f"compute times of Ours are assumed: fractions of peak as on A100{also}; {ADVICE}"
+    assert expected in made.warnings()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+def test_published_rates_are_no_measurement(precision):
+    made = job("mixtral-8x7b", "mi325x", precision, PlanOptions(tp=4, pp=4, ep=8))
     expected = (
-        f"compute times of {title} are assumed: fractions of peak as on A100{also}; "
-        "measure yours with 'lightloom calibrate gpu'"
+        "compute times of AMD Instinct MI325X 256GB are assumed: products by published rates of "
+        f"large ones, the rest by fractions of peak as on A100; {ADVICE}"
+    )
+    assert expected in made.warnings()
+
+
+def test_a_gpu_like_another_says_so(tmp_path):
+    path = tmp_path / "ours.toml"
+    path.write_text('like = "h200"\ntitle = "Ours"\npeak_bf16_flops = 1.2e15\n')
+    made = job("mixtral-8x7b", str(path), "bf16", PlanOptions(tp=4, pp=4, ep=8))
+    expected = (
+        "compute times of Ours are assumed: at the fractions of peak of NVIDIA H200 141GB SXM, "
+        f"which its file says it is like; {ADVICE}"
     )
     assert expected in made.warnings()
 
