@@ -1,0 +1,121 @@
+"""``lightloom sweep``: one study at many points, on this machine or on a Ray cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from lightloom.cli.options import Command, CommandCall, Panel, option
+from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.terminal import confirm, remarks_console, results_console
+from lightloom.errors import InputError
+from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, quantity
+
+if TYPE_CHECKING:
+    from lightloom.study.sweep.study import SweepStudy
+
+EXAMPLES = (
+    "lightloom sweep study.toml --out results",
+    "lightloom sweep study.toml --out results --resume --workers 8",
+    "lightloom sweep study.toml --out results --budget '30 min'",
+    "lightloom sweep study.toml --out results --on ray://head:10001",
+)
+NOTES = (
+    "The study has a table [sweep.axes]; 'lightloom example sweep' writes one. Rows are in "
+    "results/rows/*.parquet as points finish; what is missing runs with --resume."
+)
+#: more points than this have to be confirmed
+MANY = 100_000
+
+
+class SweepCallOptions(Strict):
+    """Which study, who computes it, and where the results go."""
+
+    study: File = Field(description="A study (TOML) with a table [sweep.axes].")
+    workers: Annotated[Whole, Field(le=4096)] | None = Field(
+        None, description="Processes at once; by default one for each core of the machine."
+    )
+    on: Name | None = Field(
+        None,
+        description="Ray cluster that computes: 'ray' for that of this machine, or"
+        " ray://HOST:PORT; local processes by default.",
+    )
+    out: File = Field(description="Folder of the results.")
+    resume: Switch = Field(
+        False, description="Go on in a folder with results: run what is missing."
+    )
+    budget_s: Annotated[float, quantity("second"), Field(gt=0)] | None = Field(
+        None, description="Begin no point after this time, such as '30 min'."
+    )
+    yes: Switch = Field(False, description="Do not ask.")
+
+
+def command() -> Command:
+    """Describe the command."""
+    return Command(
+        panels=(
+            Panel("Study", (option(SweepCallOptions, "study", "STUDY", common=True),)),
+            Panel(
+                "Points",
+                tuple(
+                    option(SweepCallOptions, name, common=True)
+                    for name in ("out", "resume", "budget_s", "yes")
+                ),
+            ),
+            Panel(
+                "Workers",
+                (
+                    option(SweepCallOptions, "workers", common=True),
+                    option(SweepCallOptions, "on", common=True, metavar="ray[://HOST:PORT]"),
+                ),
+            ),
+            json_panel(),
+        ),
+        run=_run,
+        examples=EXAMPLES,
+        notes=NOTES,
+    )
+
+
+def _run(call: CommandCall) -> None:
+    from lightloom.output.progress import TerminalMonitor
+    from lightloom.output.sweep import run_sweep
+    from lightloom.report.sweep_table import print_sweep
+    from lightloom.study.sweep.study import load_sweep
+
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    options = call.build(SweepCallOptions)
+    study = load_sweep(options.study)
+    _say_size(study, asks=not options.yes)
+    remarks = remarks_console()
+    with TerminalMonitor(remarks, lambda _: None) as monitor:
+        results = run_sweep(
+            study,
+            options.out,
+            workers=options.workers,
+            on=options.on,
+            resume=options.resume,
+            budget_s=options.budget_s,
+            monitor=monitor,
+        )
+    if not outputs.on_stdout:
+        print_sweep(results, results_console())
+    outputs.write_json(results.to_json())
+    if results.manifest["open"]:
+        text = "the time is up: what is open runs with --resume"
+        remarks.print(text, soft_wrap=True, markup=False)
+
+
+def _say_size(study: SweepStudy, *, asks: bool) -> None:
+    """Say how many points there are; ask whether so many are meant."""
+    count, size = study.design.count(), study.design.size
+    points = f"{size:,} points before conditions" if count is None else f"{count:,} points"
+    axes = ", ".join(axis.name for axis in study.design.axes)
+    remarks_console().print(f"{points} over {axes}", style="dim", soft_wrap=True, markup=False)
+    if asks and size > MANY:
+        try:
+            confirm(f"{study.name} has {points}. Run them all?", "--yes")
+        except InputError as error:
+            raise InputError(f"{study.name} has {points}: {error}") from None

@@ -1,0 +1,118 @@
+"""A study that is swept: the scenario of every point, from one TOML file with a table ``[sweep]``."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lightloom.errors import InputError
+from lightloom.inputs.arguments import path_of
+from lightloom.inputs.formats import read_toml
+from lightloom.inputs.strict import check
+from lightloom.study.compare.scenario import Scenario, study_of
+from lightloom.study.sweep.axes import SweepOptions
+from lightloom.study.sweep.design import SweepDesign, Values
+from lightloom.study.sweep.identity import Identities
+
+
+@dataclass
+class SweepStudy:
+    """What does not change, and how the rest does.
+
+    Attributes
+    ----------
+    tables
+        The study without its table ``[sweep]``.
+    options
+        That table.
+    name, folder
+        What messages begin with, and where paths in the study begin.
+    design
+        Which points there are.
+    """
+
+    tables: dict[str, Any]
+    options: SweepOptions
+    name: str
+    folder: Path
+    design: SweepDesign
+
+    @classmethod
+    def of(cls, tables: Mapping[str, Any], name: str, folder: Path) -> SweepStudy:
+        """Read the tables of a study; ``name`` begins messages, paths are below ``folder``.
+
+        Raises
+        ------
+        InputError
+            If the study, an axis or a condition is wrong, or no point is left.
+        """
+        tables = dict(tables)
+        if "sweep" not in tables:
+            raise InputError(
+                f"{name}: no table [sweep.axes], such as cluster.rate_gbps = [200, 400]; run one"
+                f" point with: lightloom run {name}"
+            )
+        options = check(SweepOptions, tables.pop("sweep"), f"{name}: sweep")
+        try:
+            design = SweepDesign.of(options, dict(_plain(tables)))
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
+        study = cls(tables, options, name, folder, design)
+        first = next(design.points(range(min(design.size, 1_000_000))), None)
+        if first is None:
+            raise InputError(f"{name}: no point fulfills the conditions; change where, or the axes")
+        study.scenario(first[1])
+        return study
+
+    def scenario(self, values: Values) -> Scenario:
+        """The scenario of a point.
+
+        Raises
+        ------
+        InputError
+            If it is wrong.
+        """
+        tables = copy.deepcopy(self.tables)
+        for axis in self.design.axes:
+            value = values[axis.name]
+            if value is None:
+                continue
+            inner = tables
+            for key in axis.option.path[:-1]:
+                inner = inner.setdefault(key, {})
+            inner[axis.option.path[-1]] = value
+        return study_of(tables, self.name, self.folder)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A hash of the study, of the files that it names, and of this version."""
+        content = [self.tables, self.options.model_dump(mode="json")]
+        return Identities().digest(content, self.folder)
+
+
+def _plain(tables: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    """Values by dotted path, for conditions."""
+    found = []
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            inside = "" if not before and key == "fabric_options" else f"{before}{key}."
+            found += _plain(value, inside)
+        else:
+            found.append((f"{before}{key}", value))
+    return found
+
+
+def load_sweep(path: Path | str) -> SweepStudy:
+    """Read a study with a table ``[sweep]``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is no TOML, or has a wrong or unknown key.
+    """
+    path = path_of(path, "study", "the path of a TOML file")
+    return SweepStudy.of(read_toml(path, "study"), str(path), path.parent)
