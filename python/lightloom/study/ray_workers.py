@@ -30,7 +30,7 @@ ASK_S = 2.0
 class WorkerFunction(Protocol[Work_contra]):
     """What a worker does, and the version of its code."""
 
-    def __call__(self, work: Work_contra) -> Any:
+    def __call__(self, work: Work_contra, /) -> Any:
         """Do a piece of work."""
         ...
 

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 Work = TypeVar("Work")
-Result = TypeVar("Result")
+Work_contra = TypeVar("Work_contra", contravariant=True)
 #: sends a part of a result
 Send = Callable[[Any], None]
 
@@ -33,7 +33,7 @@ class Answer:
     content: Any
 
 
-class Workers(Protocol[Work]):
+class Workers(Protocol[Work_contra]):
     """Workers wherever they are; each has a number below ``count`` and one piece of work."""
 
     count: int
@@ -42,7 +42,7 @@ class Workers(Protocol[Work]):
         """Workers that have no work; starts those that are missing."""
         ...
 
-    def give(self, worker: int, work: Work) -> None:
+    def give(self, worker: int, work: Work_contra) -> None:
         """Give an idle worker work."""
         ...
 

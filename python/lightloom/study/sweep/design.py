@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
 from lightloom.optional import need
 from lightloom.study.sweep.axes import SweepAxis, SweepOptions, read_axes, zipped
 from lightloom.study.sweep.condition import Condition
+from lightloom.study.sweep.options import find_option
 
 #: points of a random design at most, whose numbers are kept
 MOST_DRAWN = 10_000_000
@@ -45,7 +46,7 @@ class SweepDesign:
     drawn: npt.NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, options: SweepOptions, base: Mapping[str, Any]) -> SweepDesign:
+    def of(cls, options: SweepOptions) -> SweepDesign:
         """The design that the table ``[sweep]`` describes.
 
         Raises
@@ -57,7 +58,10 @@ class SweepDesign:
         groups = zipped(axes, options.zip)
         groups.sort(key=lambda group: -max(axis.changes_step for axis in group))
         where = None if options.where is None else Condition.of(options.where)
-        design = cls(axes, groups, where, base)
+        design = cls(axes, groups, where)
+        for condition in filter(None, [where, *(axis.when for axis in axes)]):
+            for path in condition.names:
+                find_option(path, f"condition {echo(condition.text)}:")
         if options.design != "grid":
             if options.points is None or options.points > MOST_DRAWN:
                 raise InputError(

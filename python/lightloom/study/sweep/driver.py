@@ -16,10 +16,11 @@ from lightloom.errors import InputError
 from lightloom.progress import Monitor
 from lightloom.study.sweep.axes import GOALS
 from lightloom.study.sweep.dealer import Dealer
+from lightloom.study.sweep.design import Values
 from lightloom.study.sweep.identity import Identities
 from lightloom.study.sweep.numbers import NumberSet
 from lightloom.study.sweep.point import PointOutcome, PointTask, TaskOutcomes
-from lightloom.study.sweep.study import SweepStudy, Values
+from lightloom.study.sweep.study import SweepStudy
 from lightloom.study.workers import Answer, Workers
 
 #: workers that may be lost with a point before that point is given up

@@ -90,8 +90,10 @@ class StudyOption:
         return float(value)
 
 
-def find_option(path: tuple[str, ...]) -> StudyOption:
+def find_option(path: tuple[str, ...], what: str = "axis") -> StudyOption:
     """The option of a path; ``mixnet.ports`` stands for ``fabric_options.mixnet.ports``.
+
+    ``what`` says whose path it is, for messages.
 
     Raises
     ------
@@ -111,7 +113,7 @@ def find_option(path: tuple[str, ...]) -> StudyOption:
         last = path[-1]
         ends = [n for n in known if n.rpartition(".")[2] in {last, *(last + s for s in SUFFIXES)}]
         hint = f"; did you mean '{ends[0]}'?" if ends else did_you_mean(".".join(path), known)
-        raise InputError(f"axis {echo(name, quoted=False)}: no option of a study{hint}")
+        raise InputError(f"{what} {echo(name, quoted=False)}: no option of a study{hint}")
     return StudyOption(path, table)
 
 

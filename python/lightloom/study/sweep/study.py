@@ -1,4 +1,4 @@
-"""A study that is swept: the scenario of every point, from one TOML file with a table ``[sweep]``."""
+"""A study that is swept: the scenario of every point, from a TOML file with ``[sweep]``."""
 
 from __future__ import annotations
 
@@ -58,15 +58,25 @@ class SweepStudy:
             )
         options = check(SweepOptions, tables.pop("sweep"), f"{name}: sweep")
         try:
-            design = SweepDesign.of(options, dict(_plain(tables)))
+            design = SweepDesign.of(options)
+            study = cls(tables, options, name, folder, design)
+            design.base = study._known()
+            first = next(design.points(range(min(design.size, MOST_TRIED))), None)
         except InputError as error:
             raise InputError(f"{name}: {error}") from None
-        study = cls(tables, options, name, folder, design)
-        first = next(design.points(range(min(design.size, 1_000_000))), None)
         if first is None:
             raise InputError(f"{name}: no point fulfills the conditions; change where, or the axes")
         study.scenario(first[1])
         return study
+
+    def _known(self) -> dict[str, Any]:
+        """Values of all options by dotted path, for conditions: the study's, and the defaults."""
+        values = {axis.name: axis.at(0.0) for axis in self.design.axes}
+        try:
+            tables = self.scenario(values).model_dump()
+        except InputError:  # a combination that conditions leave out
+            tables = self.tables
+        return dict(_plain(tables))
 
     def scenario(self, values: Values) -> Scenario:
         """The scenario of a point.
@@ -92,6 +102,10 @@ class SweepStudy:
         """A hash of the study, of the files that it names, and of this version."""
         content = [self.tables, self.options.model_dump(mode="json")]
         return Identities().digest(content, self.folder)
+
+
+#: combinations among which one has to fulfill the conditions
+MOST_TRIED = 1_000_000
 
 
 def _plain(tables: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
