@@ -86,23 +86,23 @@ COMMANDS = {
         "Simulate flows packet by packet: completion times, queues, drops, marks and pauses.",
     ),
     "trace record": CommandEntry(
-        "trace.record", "Trace programs", "Record what a training program communicates."
+        "trace.record", "Trace and measure", "Record what a training program communicates."
     ),
     "trace inspect": CommandEntry(
-        "trace.inspect", "Trace programs", "Show volumes by group, and whether ranks agree."
+        "trace.inspect", "Trace and measure", "Show volumes by group, and whether ranks agree."
     ),
     "trace expand": CommandEntry(
-        "trace.expand", "Trace programs", "Expand one rank of each role to all ranks."
+        "trace.expand", "Trace and measure", "Expand one rank of each role to all ranks."
     ),
     "trace permutations": CommandEntry(
-        "trace.permutations", "Trace programs", "Expand a step to permutations of all ranks."
+        "trace.permutations", "Trace and measure", "Expand a step to permutations of all ranks."
     ),
     "trace slots": CommandEntry(
-        "trace.slots", "Trace programs", "Find the time slots with which a step takes least time."
+        "trace.slots", "Trace and measure", "Find the time slots with which a step takes least time."
     ),
     "calibrate": CommandEntry(
         "calibrate",
-        "Measure",
+        "Trace and measure",
         "Measure the operators of this machine's GPU, for --profile of other commands.",
     ),
     "control plan": CommandEntry(

@@ -76,7 +76,7 @@ class SweepResults(Shown):
         return frame(self.to_polars().to_dict(as_series=False))
 
     def best(self, count: int = MOST_BEST) -> list[dict[str, Any]]:
-        """The best rows by the goal of the study, of each point one."""
+        """The best rows by the goal of the study, of equal results one."""
         if not self.manifest["done"]:
             return []
         import polars
@@ -84,7 +84,9 @@ class SweepResults(Shown):
         more = GOALS[self.goal][1]
         rows = rows_of_folder(self.path).filter(polars.col(self.goal).is_not_null())
         order = rows.sort([self.goal, "point", "fabric"], descending=[more, False, False])
-        found = order.unique("point", keep="first", maintain_order=True).head(count)
+        # options that a fabric does not have leave its results as they are
+        same = ["fabric", self.goal, "step_time_s", "cluster_cost_usd"]
+        found = order.unique(same, keep="first", maintain_order=True).head(count)
         return found.collect().to_dicts()
 
     def plan_sources(self) -> dict[str, list[int]]:

@@ -29,6 +29,7 @@ TESTBED = "--servers 2 --nics 2 --rate 50M --dir {folder}/testbed"
 CALLS = {
     "compare": (SMALL, "results"),
     "run": ("run {study} --seeds 1 --set plan.source=published", "results"),
+    "sweep": ("sweep {sweep} --workers 1 --out {folder}/swept --resume", "best"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
     "price": ("price {results} --tokens 15T", "fabrics"),
     "memory": ("memory mixtral-8x7b", "memory"),
@@ -98,7 +99,7 @@ def places(tmp_path_factory):
     folder = tmp_path_factory.mktemp("places")
     assert run_command(f"{SMALL} --quiet --json {folder}/results.json".split()) == 0
     found = {"folder": folder, "results": folder / "results.json"}
-    for name in ("study", "demand", "routing"):
+    for name in ("study", "demand", "routing", "sweep"):
         sample = folder / SAMPLES[name].file
         with sample.open("wb") as stream:
             subprocess.run(
