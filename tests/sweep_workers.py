@@ -30,7 +30,8 @@ def rows_of(task):
     ports = scenario.fabric_options["mixnet"]["ports"]
     return tuple(
         base | {"fabric": fabric, "step_time_s": rate / 3 + seeds * 1e-3 + ports + number,
-                "perf_per_cluster_usd": rate / ports, "gpus": scenario.gpus}
+                "perf_per_cluster_usd": rate / ports, "gpus": scenario.gpus,
+                "plan_source": "searched" if scenario.gpus < 128 else "published"}
         for number, fabric in enumerate(("fat-tree", "mixnet"))
     )  # fmt: skip
 

@@ -98,7 +98,9 @@ COMMANDS = {
         "trace.permutations", "Trace and measure", "Expand a step to permutations of all ranks."
     ),
     "trace slots": CommandEntry(
-        "trace.slots", "Trace and measure", "Find the time slots with which a step takes least time."
+        "trace.slots",
+        "Trace and measure",
+        "Find the time slots with which a step takes least time.",
     ),
     "calibrate": CommandEntry(
         "calibrate",

@@ -81,6 +81,7 @@ def command() -> Command:
 def _run(call: CommandCall) -> None:
     from lightloom.output.progress import TerminalMonitor
     from lightloom.output.sweep import run_sweep
+    from lightloom.output.sweep_folder import read_manifest
     from lightloom.report.sweep_table import print_sweep
     from lightloom.study.sweep.study import load_sweep
 
@@ -90,16 +91,22 @@ def _run(call: CommandCall) -> None:
     study = load_sweep(options.study)
     _say_size(study, asks=not options.yes)
     remarks = remarks_console()
-    with TerminalMonitor(remarks, lambda _: None) as monitor:
-        results = run_sweep(
-            study,
-            options.out,
-            workers=options.workers,
-            on=options.on,
-            resume=options.resume,
-            budget_s=options.budget_s,
-            monitor=monitor,
-        )
+    try:
+        with TerminalMonitor(remarks, lambda _: None) as monitor:
+            results = run_sweep(
+                study,
+                options.out,
+                workers=options.workers,
+                on=options.on,
+                resume=options.resume,
+                budget_s=options.budget_s,
+                monitor=monitor,
+            )
+    except KeyboardInterrupt:
+        done = read_manifest(options.out).get("done", 0)
+        text = f"{done:,} points kept in {options.out}; go on with --resume"
+        remarks.print(text, soft_wrap=True, markup=False)
+        raise
     if not outputs.on_stdout:
         print_sweep(results, results_console())
     outputs.write_json(results.to_json())

@@ -54,13 +54,14 @@ def run_sweep(
     KeyboardInterrupt
         If it was interrupted; what is finished is written.
     """
+    crew = workers_of(study.design.size, workers, on)
     folder = SweepFolder(out, study)
     try:
         folder.open(resume=resume)
         if folder.open_points:
-            crew = workers_of(study.design.size, workers, on)
             SweepDriver(study, folder, crew, monitor, budget_s).run()
     finally:
+        crew.stop()
         folder.close()
     return SweepResults.read(out)
 

@@ -107,8 +107,8 @@ class SweepResults(Shown):
             return ""
         parts = [f"{source} at {_listed(gpus)} GPUs" for source, gpus in sources.items()]
         return (
-            f"plans change their source: {', '.join(parts)}; a curve over sizes shows that as well;"
-            ' plan.source = "search" makes them one'
+            f"plans change their source: {', '.join(parts)}, which moves a curve over sizes, too;"
+            ' plan.source = "search" makes it one'
         )
 
     def plot(self) -> Figure:

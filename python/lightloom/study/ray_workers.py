@@ -71,8 +71,8 @@ class RayWorkers(Generic[Work]):
     def __init__(
         self, function: WorkerFunction[Work], address: str, most: int | None = None
     ) -> None:
-        need("ray", "a sweep on Ray")
         check_address(address)
+        need("ray", "a sweep on Ray")
         self._ray: Any = importlib.import_module("ray")
         self._function, self._most = function, most
         self._connect(address)

@@ -104,9 +104,7 @@ def actors(node):
     return found
 
 
-def test_nothing_is_lost_repeated_or_changed_when_a_worker_and_a_node_are_killed(
-    cluster, tmp_path
-):
+def test_nothing_is_lost_repeated_or_changed_when_a_worker_and_a_node_are_killed(cluster, tmp_path):
     study = tmp_path / "study.toml"
     study.write_text(STUDY)
     here = start(cluster, study, tmp_path / "here", "--workers", "1")

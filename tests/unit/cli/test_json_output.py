@@ -29,7 +29,7 @@ TESTBED = "--servers 2 --nics 2 --rate 50M --dir {folder}/testbed"
 CALLS = {
     "compare": (SMALL, "results"),
     "run": ("run {study} --seeds 1 --set plan.source=published", "results"),
-    "sweep": ("sweep {sweep} --workers 1 --out {folder}/swept --resume", "best"),
+    "sweep": ("sweep {sweep} --workers 1 --out {folder}/swept --resume --budget 2s", "best"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
     "price": ("price {results} --tokens 15T", "fabrics"),
     "memory": ("memory mixtral-8x7b", "memory"),

@@ -220,3 +220,15 @@ def test_what_results_say(tmp_path):
     assert repr(results) == f"SweepResults({out}: {POINTS - FAILED} of {POINTS} points)"
     with pytest.raises(InputError, match="no rows of a sweep"):
         SweepResults.read(tmp_path)
+
+
+def test_where_the_plan_changes_its_source(tmp_path):
+    axes = {**AXES, "gpus": [32, 64, 128]}
+    sweep(study_of(axes), tmp_path / "sizes", LossyWorkers(1))
+    assert (
+        SweepResults.read(tmp_path / "sizes")
+        .plan_note()
+        .startswith("plans change their source: searched at 32, 64 GPUs, published at 128 GPUs,")
+    )
+    sweep(study_of(), tmp_path / "size", LossyWorkers(1))
+    assert SweepResults.read(tmp_path / "size").plan_note() == ""

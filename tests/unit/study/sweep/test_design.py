@@ -129,7 +129,8 @@ def test_a_sobol_sequence_fills_its_axes_evenly():
         ({"gpus": {"from": 8, "too": 3}}, {}, "unknown key 'too'"),
         ({"gpus": [64]}, {"where": "gpus >"}, "expected a comparison"),
         ({"gpus": [64]}, {"where": "open('x')"}, "expected comparisons of options"),
-        ({"gpus": [64]}, {"where": "gpu == 3"}, "gpu: no option of a study; did you mean 'cluster.gpu'?"),
+        ({"gpus": [64]}, {"where": "gpu == 3"}, "gpu: no option of a study; did you mean "
+         "'cluster.gpu'?"),
         ({"gpus": [64]}, {"where": "gpus > 64"}, "no point fulfills the conditions"),
         ({"gpus": [64]}, {"zip": [["gpus", "seeds"]]}, "zip seeds: no axis has this name"),
         ({"gpus": [64, 8], "seeds": [1]}, {"zip": [["gpus", "seeds"]]}, "as many values"),
