@@ -154,7 +154,7 @@ def _argument(key: str) -> str:
 
 
 def sweep(
-    study: str | Path | Mapping[str, Any],
+    study: str | Path | Mapping[str, object],
     *,
     out: str | Path,
     workers: int | None = None,

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from lightloom.errors import InputError
 from lightloom.output.sweep_folder import SweepFolder
 from lightloom.output.sweep_results import SweepResults
 from lightloom.progress import Monitor
+from lightloom.study.compare.runner import Row
 from lightloom.study.ray_workers import RayWorkers
 from lightloom.study.sweep.driver import SweepDriver
 from lightloom.study.sweep.point import Evaluate, PointTask
 from lightloom.study.sweep.study import SweepStudy
-from lightloom.study.workers import LocalWorkers, Workers, available_cores
+from lightloom.study.workers import LocalWorkers, WorkerCrew, available_cores
 
 
 def run_sweep(
@@ -24,7 +24,7 @@ def run_sweep(
     on: str | None = None,
     resume: bool = False,
     budget_s: float | None = None,
-    monitor: Monitor[Any] | None = None,
+    monitor: Monitor[Row] | None = None,
 ) -> SweepResults:
     """Run the points of a study that a folder does not have.
 
@@ -66,7 +66,7 @@ def run_sweep(
     return SweepResults.read(out)
 
 
-def workers_of(points: int, count: int | None, on: str | None) -> Workers[list[PointTask]]:
+def workers_of(points: int, count: int | None, on: str | None) -> WorkerCrew[list[PointTask]]:
     """Processes of this machine, or actors of a cluster; each computes with its share of cores.
 
     Raises

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lightloom.errors import InputError, OutputError
 from lightloom.optional import need
 from lightloom.output.files import json_text, write_binary, write_text
+from lightloom.study.sweep.design import Values
 from lightloom.study.sweep.driver import FinishedPoint, Reuse
 from lightloom.study.sweep.identity import Identities, code_version
 from lightloom.study.sweep.numbers import NumberSet
@@ -147,7 +148,7 @@ class SweepFolder:
                 if failure["is_final"] and failure["point"] not in self.done:
                     self._note_failure(failure)
 
-    def _note_failure(self, failure: dict[str, Any]) -> None:
+    def _note_failure(self, failure: Values) -> None:
         self.failures[failure["point"]] = failure
         self.failed.add(failure["point"])
 
@@ -156,7 +157,7 @@ class SweepFolder:
 
     # --- a changed study
 
-    def _relabel(self, manifest: dict[str, Any]) -> None:
+    def _relabel(self, manifest: Values) -> None:
         """Give rows whose inputs are in the changed study its numbers and axes; others go aside.
 
         Raises
@@ -272,7 +273,7 @@ class SweepFolder:
         if lock is not None:
             os.close(lock)
 
-    def _frame(self, rows: list[dict[str, Any]]) -> polars.DataFrame:
+    def _frame(self, rows: list[Values]) -> polars.DataFrame:
         import polars
 
         kinds: dict[type, Any] = {

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from lightloom.output.sweep_results import SweepResults
 from lightloom.report.terminal import plain_table
 from lightloom.study.sweep.axes import GOALS
+from lightloom.study.sweep.design import Values
 from lightloom.study.sweep.driver import Reuse
 from lightloom.units import show_time
 
@@ -31,7 +31,7 @@ def print_sweep(results: SweepResults, console: Console) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def _best_table(results: SweepResults, best: list[dict[str, Any]]) -> Any:
+def _best_table(results: SweepResults, best: list[Values]) -> Table:
     """The best points: speed, dollars, where they are."""
     words = GOALS[results.goal][0]
     table = plain_table(
@@ -51,7 +51,7 @@ def _best_table(results: SweepResults, best: list[dict[str, Any]]) -> Any:
     return table
 
 
-def _place(row: Mapping[str, Any], axes: list[str]) -> str:
+def _place(row: Values, axes: list[str]) -> str:
     """The values of a point's axes, by the last part of their names."""
     cells = [(axis.rpartition(".")[2], row[axis]) for axis in axes if row[axis] is not None]
     return " ".join(
@@ -60,7 +60,7 @@ def _place(row: Mapping[str, Any], axes: list[str]) -> str:
     )
 
 
-def sweep_lines(results: SweepResults, content: Mapping[str, Any]) -> list[str]:
+def sweep_lines(results: SweepResults, content: Values) -> list[str]:
     """What is done, failed, open and reused, in lines."""
     failed = content["failed"]
     lines = [

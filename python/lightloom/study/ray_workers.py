@@ -42,10 +42,10 @@ class WorkerFunction(Protocol[Work_contra]):
 class _RayWorker:
     """The process of a worker; Ray makes an actor of it."""
 
-    def __init__(self, function: WorkerFunction[Any]) -> None:
+    def __init__(self, function: WorkerFunction[object]) -> None:
         self._function = function
 
-    def run(self, work: Any) -> tuple[str, Any]:
+    def run(self, work: object) -> tuple[str, Any]:
         """Do a piece of work; with the version of the code that did it."""
         return self._function.version(), self._function(work)
 
@@ -135,7 +135,7 @@ class RayWorkers(Generic[Work]):
         ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         return [self._answer(ref) for ref in ready]
 
-    def _answer(self, ref: Any) -> Answer:
+    def _answer(self, ref: object) -> Answer:
         worker = self._busy.pop(ref)
         try:
             version, content = self._ray.get(ref)

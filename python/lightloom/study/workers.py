@@ -33,7 +33,7 @@ class Answer:
     content: Any
 
 
-class Workers(Protocol[Work_contra]):
+class WorkerCrew(Protocol[Work_contra]):
     """Workers wherever they are; each has a number below ``count`` and one piece of work."""
 
     count: int
@@ -66,7 +66,7 @@ class LocalWorkers(Generic[Work]):
         How many at once; none is started before it is given work.
     """
 
-    def __init__(self, function: Callable[[Work, Send], Any], count: int) -> None:
+    def __init__(self, function: Callable[[Work, Send], object], count: int) -> None:
         self.count = count
         self._function = function
         self._context = multiprocessing.get_context("spawn")
@@ -94,7 +94,8 @@ class LocalWorkers(Generic[Work]):
     def answers(self, timeout_s: float) -> list[Answer]:
         """What came in, after this time at the latest."""
         busy = {self._processes[worker][0]: worker for worker in self._busy}
-        return [self._answer(busy[ready]) for ready in wait(list(busy), timeout_s)]  # type: ignore[index]
+        ready = [one for one in wait(list(busy), timeout_s) if isinstance(one, Connection)]
+        return [self._answer(busy[one]) for one in ready]
 
     def _answer(self, worker: int) -> Answer:
         connection, process = self._processes[worker]
@@ -119,7 +120,7 @@ class LocalWorkers(Generic[Work]):
         self._busy.clear()
 
 
-def _serve(function: Callable[[Any, Send], Any], connection: Connection) -> None:
+def _serve(function: Callable[[Work, Send], object], connection: Connection) -> None:
     """Work in a process of its own, which Ctrl-C leaves to the one that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # its end leaves no part of a file

@@ -89,7 +89,7 @@ class Condition:
                 todo.extend(ast.iter_child_nodes(node))
         return found
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
+    def holds(self, values: Mapping[str, object]) -> bool:
         """Whether it is true of values by path.
 
         Raises
@@ -115,7 +115,7 @@ def _path(node: ast.AST) -> tuple[str, ...]:
     raise InputError("condition: expected the dotted path of an option")
 
 
-def _value(node: ast.AST, values: Mapping[str, Any]) -> Any:
+def _value(node: ast.AST, values: Mapping[str, object]) -> Any:
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name | ast.Attribute):

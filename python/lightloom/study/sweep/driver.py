@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from lightloom.errors import InputError
 from lightloom.progress import Monitor
+from lightloom.study.compare.runner import Row
 from lightloom.study.sweep.axes import GOALS
 from lightloom.study.sweep.dealer import Dealer
 from lightloom.study.sweep.design import Values
@@ -21,7 +21,7 @@ from lightloom.study.sweep.identity import Identities
 from lightloom.study.sweep.numbers import NumberSet
 from lightloom.study.sweep.point import PointOutcome, PointTask, TaskOutcomes
 from lightloom.study.sweep.study import SweepStudy
-from lightloom.study.workers import Answer, Workers
+from lightloom.study.workers import Answer, WorkerCrew
 
 #: workers that may be lost with a point before that point is given up
 MOST_LOST = 3
@@ -78,7 +78,7 @@ class Best:
     value: float | None = None
     text: str = ""
 
-    def see(self, row: Mapping[str, Any], values: Values) -> None:
+    def see(self, row: Values, values: Values) -> None:
         """Look at one more row."""
         value = row.get(self.goal)
         more_is_better = GOALS[self.goal][1]
@@ -115,12 +115,12 @@ class SweepDriver:
         self,
         study: SweepStudy,
         store: PointStore,
-        workers: Workers[list[PointTask]],
-        monitor: Monitor[Any] | None = None,
+        workers: WorkerCrew[list[PointTask]],
+        monitor: Monitor[Row] | None = None,
         budget_s: float | None = None,
     ) -> None:
         self._study, self._store, self._workers = study, store, workers
-        self._monitor: Monitor[Any] = monitor or Monitor()
+        self._monitor: Monitor[Row] = monitor or Monitor()
         self._budget_s = budget_s
         self._dealer = Dealer(study.design.runs())
         self._identities = Identities()

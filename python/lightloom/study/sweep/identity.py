@@ -51,7 +51,7 @@ class Identities:
         )
         return hashlib.sha256(text.encode()).hexdigest()[:_LENGTH]
 
-    def _with_contents(self, value: Any, folder: Path) -> Any:
+    def _with_contents(self, value: object, folder: Path) -> Any:
         """The value with a hash of its content in the place of each file."""
         if isinstance(value, Mapping):
             return {

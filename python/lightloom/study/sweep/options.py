@@ -174,7 +174,7 @@ def _names(table: type[BaseModel], before: str = "") -> Iterator[str]:
             yield from _names(inner, f"{before}{name}.")
 
 
-def flat(tables: Mapping[str, Any], before: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def flat(tables: Mapping[str, object], before: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Paths and values of nested tables; a table that has ``from`` or ``values`` is a value."""
     for key, value in tables.items():
         path = (*before, *([key] if key.endswith((".toml", ".json")) else key.split(".")))

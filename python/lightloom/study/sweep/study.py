@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import check
@@ -42,7 +42,7 @@ class SweepStudy:
     design: SweepDesign
 
     @classmethod
-    def of(cls, tables: Mapping[str, Any], name: str, folder: Path) -> SweepStudy:
+    def of(cls, tables: Mapping[str, object], name: str, folder: Path) -> SweepStudy:
         """Read the tables of a study; ``name`` begins messages, paths are below ``folder``.
 
         Raises
@@ -56,7 +56,10 @@ class SweepStudy:
                 f"{name}: no table [sweep.axes], such as cluster.rate_gbps = [200, 400]; run one"
                 f" point with: lightloom run {name}"
             )
-        options = check(SweepOptions, tables.pop("sweep"), f"{name}: sweep")
+        sweep = tables.pop("sweep")
+        if not isinstance(sweep, Mapping):
+            raise InputError(f"{name}: sweep = {echo(sweep)}: expected a table, [sweep]")
+        options = check(SweepOptions, sweep, f"{name}: sweep")
         try:
             design = SweepDesign.of(options)
             study = cls(tables, options, name, folder, design)
@@ -108,7 +111,7 @@ class SweepStudy:
 MOST_TRIED = 1_000_000
 
 
-def _plain(tables: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+def _plain(tables: Mapping[str, object], before: str = "") -> list[tuple[str, Any]]:
     """Values by dotted path, for conditions."""
     found = []
     for key, value in tables.items():

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from lightloom.study.compare import Comparison, Scenario, compare
+from lightloom.study.compare.job import prepare
+from lightloom.study.compare.results import Sample
 from lightloom.study.compare.shared_work import SharedWork, sharing
 from lightloom.study.sweep.identity import Identities
 from lightloom.study.sweep.point import (
@@ -61,7 +63,7 @@ def test_rows_have_every_column_and_are_the_results():
         {"demand": {"source": "skewed"}},
         {"memory": {"sharded": "gradients"}},
         {"cluster": {"gpu": "a100", "rate_gbps": 400}},
-        {"plan": {**JOB["plan"], "strategy": "auto"}},
+        {"plan": {**JOB["plan"], "schedule": "zero-bubble"}},
     ],
 )
 def test_what_is_shared_changes_no_result(changes):
@@ -83,10 +85,18 @@ def test_rates_and_circuits_share_task_graphs_and_loads_do_not():
         assert work.made["task graph"] > made
 
 
+def test_strategies_that_are_left_open_depend_on_rates():
+    sample = Sample(0, 0)
+    for strategy, same in (("O1", True), ("auto", False)):
+        plan = {**JOB["plan"], "strategy": strategy}
+        jobs = [prepare(scenario(rate, plan=plan)) for rate in (200, 400)]
+        assert (jobs[0].step_key(sample, 8) == jobs[1].step_key(sample, 8)) == same
+
+
 def test_what_is_kept_is_bounded():
     work = SharedWork()
     for number in range(200):
-        assert work.get("thing", number, lambda: object(), None) is not None
+        assert work.get("thing", number, object, None) is not None
     first = work.get("thing", 199, lambda: None, None)
     assert first is not None
     assert work.get("thing", 0, lambda: "again", None) == "again"
