@@ -38,7 +38,7 @@ NOT_RUN = (
 #: what a page takes for granted
 BEFORE = {"run-a-region": ["lightloom control apply rack7.toml --circuits circuits.txt --yes"]}
 #: what a plain installation refuses, in one line
-NEEDS_EXTRAS = ("--parquet ", "lightloom sweep ")
+NEEDS_EXTRAS = ("--parquet ", "lightloom sweep ", "lightloom explore ")
 #: what ends with another status than 0, as its page says
 STATUSES = {"lightloom packets --scenario examples/ring/deadlock.toml": 3}
 

@@ -35,6 +35,9 @@ COMMANDS = {
     "sweep": CommandEntry(
         "sweep", "Compare fabrics", "Run a study at many points, here or on a Ray cluster."
     ),
+    "explore": CommandEntry(
+        "explore", "Compare fabrics", "Look through the points of a sweep on a page."
+    ),
     "explain": CommandEntry(
         "explain",
         "Compare fabrics",

@@ -30,6 +30,7 @@ CALLS = {
     "compare": (SMALL, "results"),
     "run": ("run {study} --seeds 1 --set plan.source=published", "results"),
     "sweep": ("sweep {sweep} --workers 1 --out {folder}/swept --resume --budget 2s", "best"),
+    "explore": ("explore {table}", "columns"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
     "price": ("price {results} --tokens 15T", "fabrics"),
     "memory": ("memory mixtral-8x7b", "memory"),
@@ -109,6 +110,8 @@ def places(tmp_path_factory):
     found["trace"] = folder / "trace.json"
     # what a program that needs PyTorch would leave
     found["trace"].write_text(json.dumps(GridJob(tp=2, pp=1, dp=1, ep=1).trace().to_json()))
+    found["table"] = folder / "rows.csv"
+    found["table"].write_text("gpus,step_time_s\n64,1.5\n128,2.5\n")
     found["circuits"] = folder / "circuits.txt"
     found["circuits"].write_text("0/0-1/0 1/1-2/0")
     with emulated() as emulator:

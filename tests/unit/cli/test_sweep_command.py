@@ -157,6 +157,40 @@ def test_ray_is_named_where_it_is_missing(study, tmp_path, refused):
     )
 
 
+def test_explore_and_run_one_point(study, tmp_path, lightloom, refused):
+    text = STUDY.replace("[2, 3, 65]", "[2]").replace("[200, 400]", "[400]")
+    study.write_text(text)
+    out, page, record = tmp_path / "out", tmp_path / "e.html", tmp_path / "r.json"
+    assert lightloom(f"sweep {study} --workers 1 --out {out}").status == 0
+    found = lightloom(f"explore {out} --html {page}")
+    assert found.status == 0, found.err
+    assert f"lightloom run {study} --point" in page.read_text()
+    assert "2 of 2 points are done" in found.out
+    table = polars.read_parquet(out / "rows/*.parquet").sort("point", "fabric")
+    assert lightloom(f"run {study} --point 1 --json {record}").status == 0
+    results = {r["fabric"]: r for r in json.loads(record.read_text())["results"]}
+    for row in table.filter(polars.col("point") == 1).to_dicts():
+        assert results[row["fabric"]]["step_time_s"] == row["step_time_s"]
+        assert results[row["fabric"]]["run_hash"] == row["run_hash"]
+    assert "no point 2; expected the number of one, up to 1" in refused(f"run {study} --point 2")
+    table.write_csv(tmp_path / "rows.csv")
+    found = lightloom(f"explore {tmp_path / 'rows.csv'} --html {page}")
+    assert found.status == 0, found.err
+    assert found.out == f"{tmp_path / 'rows.csv'}: 4 rows of {len(table.columns)} columns\n"
+
+
+def test_what_cannot_be_explored(tmp_path, refused):
+    (tmp_path / "empty").mkdir()
+    assert "no rows of a sweep" in refused(f"explore {tmp_path / 'empty'}")
+    assert "no such file or folder" in refused(f"explore {tmp_path / 'none'}")
+    (tmp_path / "a.txt").write_text("x")
+    assert "expected the folder of a sweep, or a .parquet or .csv file" in refused(
+        f"explore {tmp_path / 'a.txt'}"
+    )
+    (tmp_path / "a.parquet").write_text("x")
+    assert "a.parquet: cannot be read as a table" in refused(f"explore {tmp_path / 'a.parquet'}")
+
+
 def test_wrong_calls(study, tmp_path, refused):
     out = tmp_path / "out"
     assert "--budget 30: a time needs its unit" in refused(f"sweep {study} --out {out} --budget 30")

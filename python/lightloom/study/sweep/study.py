@@ -100,6 +100,22 @@ class SweepStudy:
             inner[axis.option.path[-1]] = value
         return study_of(tables, self.name, self.folder)
 
+    def at(self, number: int) -> Scenario:
+        """The scenario of the point of a number.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        values = self.design.values(number) if number < self.design.size else None
+        if values is None:
+            raise InputError(
+                f"{self.name}: no point {number}; expected the number of one, up to"
+                f" {self.design.size - 1:,}"
+            )
+        return self.scenario(values)
+
     @functools.cached_property
     def digest(self) -> str:
         """A hash of the study, of the files that it names, and of this version."""
