@@ -16,7 +16,7 @@ EXAMPLES = (
 )
 NOTES = (
     "Without a page the best points are printed. The page is one file: axes, colors, facets,"
-    " filters, a Pareto front, a heat map, parallel coordinates; a click says the command of a point."
+    " filters, a Pareto front, a heat map, parallel coordinates; a click says a point's command."
 )
 
 
