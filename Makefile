@@ -88,7 +88,8 @@ bench: .venv/installed-test
 
 # A million hostile inputs for each entry of the core and each parser of switch protocols, other cases
 # of property tests, twenty times the cases of the laws of a step, long random runs of the controller,
-# traces of the frameworks that tests/soak/requirements.txt pins, and training with hooks in two.
+# traces of the frameworks that tests/soak/requirements.txt pins, training with hooks in two, and a sweep
+# on a Ray cluster of two nodes that are killed.
 soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/fuzz -n auto
@@ -98,6 +99,7 @@ soak: .venv/installed-test torch
 	$(BIN)/python -m tests.control_soak
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
 		--requirement tests/soak/requirements.txt
+	$(BIN)/pip install --quiet 'ray[client]>=2.55' || echo "No Ray: tests of clusters are skipped"
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/soak
 
 # Puts faults into the lines that have changed since yesterday (or SINCE=COMMIT), one at a time, and

@@ -92,7 +92,7 @@ def _run(call: CommandCall) -> None:
     _say_size(study, asks=not options.yes)
     remarks = remarks_console()
     try:
-        with TerminalMonitor(remarks, lambda _: None) as monitor:
+        with TerminalMonitor(remarks, lambda _: None, bar_width=9) as monitor:
             results = run_sweep(
                 study,
                 options.out,

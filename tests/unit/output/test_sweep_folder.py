@@ -3,6 +3,7 @@
 import errno
 import json
 import random
+import re
 from pathlib import Path
 
 import polars
@@ -12,6 +13,7 @@ from tests.sweep_workers import AXES, BASE, LossyWorkers, study_of, sweep
 from lightloom.errors import InputError, OutputError
 from lightloom.output import sweep_folder
 from lightloom.output.sweep_results import SweepResults
+from lightloom.progress import Monitor
 
 POINTS, FAILED = 24, 2
 
@@ -232,3 +234,27 @@ def test_where_the_plan_changes_its_source(tmp_path):
     )
     sweep(study_of(), tmp_path / "size", LossyWorkers(1))
     assert SweepResults.read(tmp_path / "size").plan_note() == ""
+
+
+def test_progress_says_how_far_it_is_and_what_is_best(tmp_path):
+    said = []
+
+    class Listener(Monitor):
+        def progress(self, share, activity="", /):
+            said.append((share, activity))
+
+    sweep(study_of(), tmp_path / "out", LossyWorkers(2), monitor=Listener())
+    shares = [share for share, _ in said]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+    start = rf"{POINTS} of {POINTS}, {FAILED} failed, [\d.,]+/s, best: "
+    assert re.fullmatch(start + r"fat-tree at rate_gbps=400 por\.\.\.", said[-1][1])
+
+
+def test_a_monitor_stops_a_sweep(tmp_path):
+    class Stopper(Monitor):
+        def progress(self, share, _activity="", /):
+            return share < 0.4
+
+    assert sweep(study_of(), tmp_path / "out", LossyWorkers(2), monitor=Stopper())
+    assert 0 < manifest(tmp_path / "out")["done"] < POINTS

@@ -23,6 +23,8 @@ from lightloom.study.sweep.point import PointOutcome, PointTask, TaskOutcomes
 from lightloom.study.sweep.study import SweepStudy
 from lightloom.study.workers import Answer, WorkerCrew
 
+#: characters of the best point beside the progress
+MOST_TEXT = 32
 #: workers that may be lost with a point before that point is given up
 MOST_LOST = 3
 
@@ -86,8 +88,10 @@ class Best:
             return
         if self.value is None or (value > self.value if more_is_better else value < self.value):
             self.value = float(value)
-            where = ", ".join(f"{k}={_short(v)}" for k, v in values.items() if v is not None)
-            self.text = f"{row['fabric']} at {where}"
+            given = {k: v for k, v in values.items() if v is not None}
+            where = " ".join(f"{k.rpartition('.')[2]}={_short(v)}" for k, v in given.items())
+            text = f"{row['fabric']} at {where}"
+            self.text = text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
 
 
 def _short(value: object) -> str:
@@ -251,8 +255,9 @@ class SweepDriver:
         size = max(1, self._study.design.size - len(store.left_out))
         rate = self.finished / max(self.wall_s, 1e-9)
         done = self._at_start + self.finished
-        pace = f"{rate:.3g}/s" if rate >= 0.1 else f"{60 * rate:.3g}/min"
-        parts = [f"{done:,} of {size:,} points", f"{self.failed:,} failed" if self.failed else ""]
+        per_s = f"{rate:,.0f}/s" if rate >= 100 else f"{rate:.3g}/s"
+        pace = per_s if rate >= 0.1 else f"{60 * rate:.3g}/min"
+        parts = [f"{done:,} of {size:,}", f"{self.failed:,} failed" if self.failed else ""]
         parts += [pace if self.finished else "", self._best.text and f"best: {self._best.text}"]
         share = min(1.0, done / size)
         if self._monitor.progress(share, ", ".join(filter(None, parts))) is False:
