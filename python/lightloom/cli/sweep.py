@@ -110,6 +110,11 @@ def _run(call: CommandCall) -> None:
     if not outputs.on_stdout:
         print_sweep(results, results_console())
     outputs.write_json(results.to_json())
+    failed = results.manifest["failed"]
+    if failed and not results.manifest["done"]:
+        raise InputError(
+            f"no point is done, such as point {failed[0]['point']}: {failed[0]['reason']}"
+        )
     if results.manifest["open"]:
         text = "the time is up: what is open runs with --resume"
         remarks.print(text, soft_wrap=True, markup=False)

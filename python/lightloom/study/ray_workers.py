@@ -9,8 +9,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import logging
+import os
+import re
 import socket
+import tempfile
 import time
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from lightloom.errors import InputError
@@ -23,6 +27,7 @@ Work_contra = TypeVar("Work_contra", contravariant=True)
 SCHEME = "ray"
 #: seconds in which the port of a cluster answers
 REACHED_S = 10.0
+NO_CLUSTER = "no cluster runs on this machine; begin one with ray start --head"
 #: and after which its size is asked for again
 ASK_S = 2.0
 
@@ -84,6 +89,8 @@ class RayWorkers(Generic[Work]):
         self._ask()
 
     def _connect(self, address: str) -> None:
+        if address == SCHEME and not _answers(_current_cluster()):
+            raise InputError(f"--on {address}: {NO_CLUSTER}")
         quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
         try:
             place = "auto" if address == SCHEME else address
@@ -93,7 +100,7 @@ class RayWorkers(Generic[Work]):
             if "ersion mismatch" in text:
                 reason = f"it has another version of Ray or Python than this one ({text[:300]})"
             elif address == SCHEME:
-                reason = "no cluster runs on this machine; begin one with ray start --head"
+                reason = NO_CLUSTER
             else:
                 reason = f"cannot connect: {text[:300]}"
             raise InputError(f"--on {address}: {reason}") from None
@@ -141,13 +148,13 @@ class RayWorkers(Generic[Work]):
             version, content = self._ray.get(ref)
         except self._ray.exceptions.RayError as error:
             self._end(worker)
-            cause = getattr(error, "cause", None)
-            if isinstance(cause, ImportError):
+            text = " ".join(str(error).split())
+            if missing := re.search(r"No module named '[\w.]+'", text):
                 raise InputError(
-                    f"a worker of the cluster cannot import lightloom ({cause}); install"
+                    f"a worker of the cluster cannot import lightloom ({missing[0]}); install"
                     " lightloom[ray] on every node"
                 ) from None
-            return Answer(worker, "lost", " ".join(str(error).split())[:200])
+            return Answer(worker, "lost", text[:200])
         if version != self._function.version():
             raise InputError(
                 f"a worker of the cluster has lightloom {version}, this is"
@@ -167,6 +174,31 @@ class RayWorkers(Generic[Work]):
         self._busy.clear()
         with contextlib.suppress(Exception):
             self._ray.shutdown()
+
+
+def _current_cluster() -> str:
+    """Where Ray says that the cluster of this machine is; empty if it does not.
+
+    A cluster that was killed leaves its address, at which Ray would wait for minutes.
+    """
+    given = os.environ.get("RAY_ADDRESS", "")
+    if given:
+        return given
+    with contextlib.suppress(OSError):
+        return (Path(tempfile.gettempdir()) / "ray/ray_current_cluster").read_text().strip()
+    return ""
+
+
+def _answers(place: str) -> bool:
+    """Whether somebody listens at ``HOST:PORT``; what is no such place is left to Ray."""
+    host, colon, port = place.rpartition(":")
+    if not (colon and host and port.isdecimal()) or "/" in host:
+        return True
+    try:
+        socket.create_connection((host, int(port)), REACHED_S).close()
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def check_address(address: str) -> None:

@@ -108,6 +108,15 @@ def test_a_point_that_fails_says_why_and_the_others_are_done(tmp_path, lightloom
     assert "failed: 2 points from 0: prices (prices.toml): nothing for 300 Gb/s links" in found.out
 
 
+def test_a_sweep_of_which_no_point_can_be_is_an_error(tmp_path, lightloom):
+    study = tmp_path / "study.toml"
+    study.write_text(STUDY.replace("[2, 3, 65]", "[2]").replace("[200, 400]", "[300]"))
+    found = lightloom(f"sweep {study} --workers 1 --out {tmp_path / 'out'}")
+    assert found.status == 2
+    assert "0 of 2 points are done, 2 failed, 0 open" in found.out
+    assert "lightloom: no point is done, such as point 0: prices (prices.toml)" in found.err
+
+
 def test_many_points_are_said_and_asked_for(tmp_path, refused):
     study = tmp_path / "study.toml"
     ranges = (
