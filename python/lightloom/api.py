@@ -41,6 +41,7 @@ from lightloom.study.prediction import Evaluation, Prediction, RegionOptions, sc
 from lightloom.study.scheduling import MethodChoice, PortBudget, Problem, ScheduleComparison
 from lightloom.study.scheduling import compare_schedules as compare_schedulers
 from lightloom.study.scheduling.problem import without_diagonal
+from lightloom.study.sweep.call import SweepCallOptions
 from lightloom.study.sweep.study import SweepStudy, load_sweep
 from lightloom.units import parse_quantity
 
@@ -203,18 +204,20 @@ def sweep(
     ...     results.to_polars()["rate_gbps"].to_list()
     [200.0, 400.0]
     """
-    seconds = None if budget is None else parse_quantity(budget, "second", "sweep: budget")
+    given: dict[str, object] = {"study": "given", "out": out, "workers": workers, "on": on}
+    given |= {"resume": resume, "budget_s": budget}
+    options = check(SweepCallOptions, given, "sweep", lambda key: key.removesuffix("_s"))
     if isinstance(study, Mapping):
         read = SweepStudy.of(study, "sweep", Path())
     else:
         read = load_sweep(study)
     return run_sweep(
         read,
-        path_of(out, "out", "the path of a folder"),
-        workers=workers,
-        on=on,
-        resume=flag(resume, "sweep: resume"),
-        budget_s=seconds,
+        options.out,
+        workers=options.workers,
+        on=options.on,
+        resume=options.resume,
+        budget_s=options.budget_s,
         monitor=ProgressMonitor(function(progress, "progress")),
     )
 
