@@ -48,6 +48,16 @@ COMMANDS = {
         "Compare fabrics",
         "Price results again: other prices, tokens to train, a budget, a limit of power.",
     ),
+    "goodput": CommandEntry(
+        "goodput",
+        "Compare fabrics",
+        "Simulate failures over days: useful steps, what is lost to what, which spares pay.",
+    ),
+    "map": CommandEntry(
+        "switch_map",
+        "Compare fabrics",
+        "Map for which circuit switches a fabric pays: delay, bring-up, rate, degree, price.",
+    ),
     "memory": CommandEntry(
         "memory",
         "Look into a job",
@@ -85,29 +95,37 @@ COMMANDS = {
     ),
     "packets": CommandEntry(
         "packets",
-        "Simulate packets",
+        "Simulate packets, trace, measure",
         "Simulate flows packet by packet: completion times, queues, drops, marks and pauses.",
     ),
     "trace record": CommandEntry(
-        "trace.record", "Trace and measure", "Record what a training program communicates."
+        "trace.record",
+        "Simulate packets, trace, measure",
+        "Record what a training program communicates.",
     ),
     "trace inspect": CommandEntry(
-        "trace.inspect", "Trace and measure", "Show volumes by group, and whether ranks agree."
+        "trace.inspect",
+        "Simulate packets, trace, measure",
+        "Show volumes by group, and whether ranks agree.",
     ),
     "trace expand": CommandEntry(
-        "trace.expand", "Trace and measure", "Expand one rank of each role to all ranks."
+        "trace.expand",
+        "Simulate packets, trace, measure",
+        "Expand one rank of each role to all ranks.",
     ),
     "trace permutations": CommandEntry(
-        "trace.permutations", "Trace and measure", "Expand a step to permutations of all ranks."
+        "trace.permutations",
+        "Simulate packets, trace, measure",
+        "Expand a step to permutations of all ranks.",
     ),
     "trace slots": CommandEntry(
         "trace.slots",
-        "Trace and measure",
+        "Simulate packets, trace, measure",
         "Find the time slots with which a step takes least time.",
     ),
     "calibrate": CommandEntry(
         "calibrate",
-        "Trace and measure",
+        "Simulate packets, trace, measure",
         "Measure the operators of this machine's GPU, for --profile of other commands.",
     ),
     "control plan": CommandEntry(

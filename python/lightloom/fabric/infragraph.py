@@ -13,6 +13,7 @@ InfraGraph cannot say is not written: planes (each is switches of its own), pric
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
@@ -310,7 +311,7 @@ def _of_scheme(scheme: str, a: list[int], b: list[int], where: str) -> Iterator[
     if scheme == "ring":
         raise FabricError(f"{where}.scheme: ring: expected one2one or many2many")
     if scheme == "many2many":
-        yield from ((one, other) for one in a for other in b)
+        yield from itertools.product(a, b)
         return
     # as InfraGraph's own service does: what is left of the longer end stays free
     yield from zip(a, b, strict=False)

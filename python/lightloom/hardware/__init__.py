@@ -11,7 +11,12 @@ from lightloom.hardware.crossbars import (
     decision_names,
     decision_times,
 )
-from lightloom.hardware.failure_rates import FailureRates, load_failure_rates
+from lightloom.hardware.failure_rates import (
+    FailureRates,
+    PublishedTable,
+    load_failure_rates,
+    published_runs,
+)
 from lightloom.hardware.gpus import Gpu, gpu_names, load_gpu
 from lightloom.hardware.known_errors import KnownError, communication_deviation, known_error
 from lightloom.hardware.ownership import Ownership, load_ownership, yearly_kwh
@@ -20,6 +25,7 @@ from lightloom.hardware.prices import Powers, Prices, Row, load_power, load_pric
 from lightloom.hardware.switches import (
     DelayDistribution,
     SwitchTechnology,
+    bring_ups,
     measured_turnaround,
     nic_activation,
     switch_names,
@@ -40,8 +46,10 @@ __all__ = [
     "Powers",
     "Prices",
     "Provenance",
+    "PublishedTable",
     "Row",
     "SwitchTechnology",
+    "bring_ups",
     "communication_deviation",
     "crossbar_names",
     "crossbar_technology",
@@ -57,6 +65,7 @@ __all__ = [
     "measured_turnaround",
     "nic_activation",
     "packet_switches",
+    "published_runs",
     "switch_names",
     "switch_technology",
     "yearly_kwh",

@@ -56,6 +56,14 @@ class Ownership:
         """
         return cost_usd / self.life_years.value + self.electricity_usd(power_w)
 
+    def usd_per_token(self, cost_usd: float, power_w: float, tokens_per_s: float) -> float:
+        """Dollars per token of hardware that trains at a pace: price over its life, electricity."""
+        return self.yearly_usd(cost_usd, power_w) / (tokens_per_s * HOURS_PER_YEAR * 3600)
+
+    def energy_per_token_j(self, power_w: float, tokens_per_s: float) -> float:
+        """Energy of the hall per token, cooling included, of hardware that draws a power, J."""
+        return power_w * self.pue.value / tokens_per_s
+
     def electricity_usd(self, power_w: float) -> float:
         """Dollars per year for electricity alone, that of cooling included."""
         return yearly_kwh(power_w * self.pue.value) * self.electricity_usd_per_kwh.value

@@ -50,6 +50,13 @@ class ActivationTable(Table):
     p99_s: Value
 
 
+class BringUpTable(Table):
+    """What a new link waits for, as the file has it."""
+
+    title: str
+    delay_s: Value
+
+
 class SwitchFile(Table):
     """The file of switches."""
 
@@ -57,6 +64,7 @@ class SwitchFile(Table):
     technologies: dict[str, TechnologyTable]
     turnaround: TurnaroundTable
     nic_activation: ActivationTable
+    bring_up: dict[str, BringUpTable]
 
 
 @dataclass(frozen=True)
@@ -164,3 +172,10 @@ def nic_activation() -> DelayDistribution:
     """Time from settled circuits until a NIC of today carries traffic (MixNet, Appendix C)."""
     table = _file().nic_activation
     return DelayDistribution(table.mean_s.value, table.p99_s.value)
+
+
+def bring_ups() -> dict[str, tuple[str, Provenance]]:
+    """What a new link may wait for: its title and time, s, by name, the longest first."""
+    file = _file()
+    times = resolve({name: table.delay_s for name, table in file.bring_up.items()}, file.sources)
+    return {name: (file.bring_up[name].title, time) for name, time in times.items()}

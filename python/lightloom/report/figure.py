@@ -19,18 +19,22 @@ from lightloom.inputs.arguments import path_of
 from lightloom.output.files import write_text
 from lightloom.output.sweep_results import SweepResults
 from lightloom.packets import PacketRun
+from lightloom.report.page_goodput import lost_drawing
 from lightloom.report.page_pareto import pareto_points
 from lightloom.report.page_schedule import schedule_title, shortest_drawn
 from lightloom.report.page_template import render_page
 from lightloom.report.plots import Point, pareto
 from lightloom.report.plots_circuits import matrix_drawing
+from lightloom.report.plots_map import map_drawing
 from lightloom.report.plots_packets import distribution
 from lightloom.report.plots_schedule import MAX_SOURCES, gantt
 from lightloom.report.plots_svg import fabric_styles
 from lightloom.schedule import PermutationSchedule
 from lightloom.study.compare.results import Comparison
+from lightloom.study.goodput.results import Goodput
 from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.study.scheduling.results import ScheduleComparison
+from lightloom.study.switch_map.results import SwitchMap
 from lightloom.units import show_time
 
 #: width of tables in a notebook, characters
@@ -119,6 +123,17 @@ def sweep_figure(results: SweepResults) -> Figure:
         style = styles[row["fabric"]]
         points.append(Point(style, row["cluster_cost_usd"], pace, pace, pace, unit))
     return Figure("Speed against cost of the cluster", str(pareto(points, "the cluster")), 430)
+
+
+def goodput_figure(goodput: Goodput) -> Figure:
+    """What the time goes to that is not useful, fabric by fabric."""
+    height = 80 + 34 * len(goodput.results)
+    return Figure("What is not useful of the time", str(lost_drawing(goodput)), height)
+
+
+def map_figure(found: SwitchMap) -> Figure:
+    """Delay against bring-up, and delay against the price of a port."""
+    return Figure("For which circuit switches does it pay?", map_drawing(found), 660)
 
 
 def schedule_figure(comparison: ScheduleComparison) -> Figure:

@@ -13,12 +13,16 @@ from lightloom.report.figure import (
     Figure,
     circuits_figure,
     comparison_figure,
+    goodput_figure,
     html_of,
+    map_figure,
     packets_figure,
     permutations_figure,
     schedule_figure,
     sweep_figure,
 )
+from lightloom.report.goodput_table import print_goodput
+from lightloom.report.map_table import print_map
 from lightloom.report.packets_table import print_packets
 from lightloom.report.prediction_table import print_prediction
 from lightloom.report.result_table import print_result
@@ -29,8 +33,10 @@ from lightloom.schedule import Allocation, PermutationSchedule, RelayedAllocatio
 from lightloom.schedule.results import Result
 from lightloom.shown import Shown
 from lightloom.study.compare.results import Comparison
+from lightloom.study.goodput.results import Goodput
 from lightloom.study.prediction import Prediction
 from lightloom.study.scheduling.results import ScheduleComparison
+from lightloom.study.switch_map.results import SwitchMap
 
 
 class View(NamedTuple):
@@ -43,6 +49,8 @@ class View(NamedTuple):
 VIEWS: dict[type, View] = {
     Comparison: View(print_comparison, comparison_figure),
     ScheduleComparison: View(print_scheduling, schedule_figure),
+    Goodput: View(print_goodput, goodput_figure),
+    SwitchMap: View(print_map, map_figure),
     Prediction: View(print_prediction),
     SweepResults: View(print_sweep, sweep_figure),
     PacketRun: View(

@@ -266,18 +266,19 @@ class AllToAllPlanner:
         for path in paths:
             choices_of_hops = []
             for source, destination, over_circuits in path.hops:
-                found = (
+                choices = (
                     wires.get((source, destination), [])
                     if over_circuits
                     else self.nics.packet_hops(source, destination)
                 )
-                if not found:
+                if not choices:
                     raise UnjoinedError(f"nothing joins servers {source} and {destination}")
-                choices_of_hops.append(found)
+                choices_of_hops.append(choices)
             marks = sorted({m for wire in choices_of_hops for m in _marks(path.size_bytes, wire)})
             for begin, end in pairwise(marks):
                 hops = tuple(
-                    found[_holder(begin, path.size_bytes, len(found))] for found in choices_of_hops
+                    choices[_holder(begin, path.size_bytes, len(choices))]
+                    for choices in choices_of_hops
                 )
                 yield end - begin, hops
 

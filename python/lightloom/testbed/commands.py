@@ -63,8 +63,8 @@ def addresses(layout: ServerLayout, server: int) -> Lines:
     A socket that is bound to a NIC's address, or to its device, sends over this NIC.
     """
     yield "link set lo up"
-    own = list(layout.nics_of(server))
-    for table, nic in enumerate(own, _FIRST_TABLE):
+    here = list(layout.nics_of(server))
+    for table, nic in enumerate(here, _FIRST_TABLE):
         yield f"addr add {nic.address}/32 dev {nic.device}"
         yield f"link set {nic.device} multicast off up"
         network = f"10.{int(nic.is_optical)}.0.0/16"
@@ -72,7 +72,7 @@ def addresses(layout: ServerLayout, server: int) -> Lines:
         yield f"route add {network} dev {nic.device} src {nic.address} table {table}"
         yield f"rule add from {nic.address} lookup {table}"
     others = [nic for nic in layout.all_nics() if nic.server != server]
-    for nic in own:
+    for nic in here:
         for other in others:
             if other.is_optical is nic.is_optical:
                 yield (

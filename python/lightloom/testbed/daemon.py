@@ -145,9 +145,9 @@ def is_marked(process: int, mark: str) -> bool:
 
 def processes() -> list[int]:
     """Numbers of all processes but this one."""
-    own = os.getpid()
+    this_process = os.getpid()
     names = (path.name for path in Path("/proc").iterdir())
-    return [int(name) for name in names if name.isdecimal() and int(name) != own]
+    return [int(name) for name in names if name.isdecimal() and int(name) != this_process]
 
 
 def kill(numbers: Iterable[int]) -> None:

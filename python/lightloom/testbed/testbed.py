@@ -288,12 +288,12 @@ class Testbed:
         """Return the circuits that carry frames now."""
         layout = self.layout
         lit = self._tools.lit() if layout.optical_nics else {}
-        found = []
+        circuits = []
         for port, to in lit.items():
             if lit.get(to) == port and port < to:
                 a, b = layout.nic_at(port), layout.nic_at(to)
-                found.append(LitCircuit(a.server, a.number, b.server, b.number))
-        return sorted(found)
+                circuits.append(LitCircuit(a.server, a.number, b.server, b.number))
+        return sorted(circuits)
 
     def failed(self) -> list[str]:
         """Return the parts that were let fail, such as ``nic:2/1`` and ``switch:ocs``."""
@@ -438,10 +438,10 @@ class Testbed:
     def _inside(self) -> set[int]:
         """Processes in the servers, of a keeper that may be gone."""
         numbers = set(self._record.numbers)
-        found = [process for process in daemon.processes() if network_of(process) in numbers]
+        inside = [process for process in daemon.processes() if network_of(process) in numbers]
         if daemon.is_marked(self._record.keeper, self._record.mark):
-            return set(found)
-        return {process for process in found if self._has_mark(process)}
+            return set(inside)
+        return {process for process in inside if self._has_mark(process)}
 
     def _has_mark(self, process: int) -> bool:
         """Whether the namespace of a process is of this testbed, and none with the same number."""

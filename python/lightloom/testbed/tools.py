@@ -110,8 +110,8 @@ class KernelTools:
         ]
         # what tc shows does not name the device: the line of its mount says where the next begins
         _, *shown = self._batch("tc", CIRCUITS, lines).split("qdisc clsact")
-        found = zip(ports.values(), map(_REDIRECT.search, shown), strict=True)
-        return {port: ports[match[1]] for port, match in found if match is not None}
+        redirects = zip(ports.values(), map(_REDIRECT.search, shown), strict=True)
+        return {port: ports[match[1]] for port, match in redirects if match is not None}
 
     def _batch(self, program: str, place: str, lines: Iterable[str]) -> str:
         """Run lines in a namespace; return what they print."""

@@ -64,7 +64,7 @@ class TrainedStep:
             step=facts["step"],
             loss=facts["loss"],
             step_time_s=facts["step_time_s"],
-            all_to_all_s=sum(one["end_s"] - one["begin_s"] for one in moved),
+            all_to_all_s=sum(record["end_s"] - record["begin_s"] for record in moved),
             exposed_s=facts["exposed_s"],
             circuits=moved[-1]["circuits"] if moved else 0,
             all_to_alls=moved,

@@ -216,9 +216,9 @@ def _problem(x: torch.Tensor, splits: Sequence[int], groups: Groups, signature: 
         return f"layout: {expected_one_of(layout, STRATEGIES)}"
     if signature.grad not in GRADIENTS:
         return f"grad: {expected_one_of(signature.grad, GRADIENTS)}"
-    known = ("auto", *STRATEGIES[layout])
-    if strategy not in known:
-        return f"strategy of {layout} tokens: {expected_one_of(strategy, known)}"
+    allowed = ("auto", *STRATEGIES[layout])
+    if strategy not in allowed:
+        return f"strategy of {layout} tokens: {expected_one_of(strategy, allowed)}"
     if chunks != "auto" and not (isinstance(chunks, int) and chunks >= 1):
         return f"chunks = {chunks!r}: expected a number of 1 or more, or 'auto'"
     if x.dim() < 1:
@@ -319,8 +319,8 @@ class _Combine(torch.autograd.Function):
         ctx.route = route
         with answered(route.moves.groups):
             out = rows.new_empty(sum(route.sent), rows.shape[1])
-            given = rows.to(sum_type) if partial else rows
-            route.moves.combine(given.contiguous(), out, partial=partial)
+            addends = rows.to(sum_type) if partial else rows
+            route.moves.combine(addends.contiguous(), out, partial=partial)
         return out
 
     @staticmethod

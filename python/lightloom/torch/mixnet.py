@@ -396,8 +396,8 @@ class MixNetCollectives:
 
     def _own(self, parts: Sequence[CarriedPart]) -> list[CarriedPart]:
         """Those that leave over NICs next to this rank, its own bytes first."""
-        own = [part for part in parts if self.nics.delegate(part.hops[0].sender) == self.rank]
-        return sorted(own, key=lambda part: part.source != self.rank)
+        leaving = (part for part in parts if self.nics.delegate(part.hops[0].sender) == self.rank)
+        return sorted(leaving, key=lambda part: part.source != self.rank)
 
     def close(self) -> None:
         """End all connections; no rank may still wait for this one."""
@@ -561,7 +561,7 @@ def _moved(rows: torch.Tensor, route: CircuitRoute) -> torch.Tensor:
 
 def _each(act: Callable[[int], None], numbers: Sequence[int], timeout_s: float) -> None:
     """Do something for each number at once, for a bounded time."""
-    threads = [threading.Thread(target=act, args=(one,), daemon=True) for one in numbers]
+    threads = [threading.Thread(target=act, args=(number,), daemon=True) for number in numbers]
     for thread in threads:
         thread.start()
     deadline = time.monotonic() + timeout_s

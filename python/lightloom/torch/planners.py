@@ -54,13 +54,13 @@ class Planners:
 
 def _failed(parts: tuple[str, ...]) -> list[NicPlace]:
     """The NICs among failed parts, which are named ``nic:2/1`` or ``eps:0/1``."""
-    found = []
+    places = []
     for part in parts:
         kind, _, place = part.partition(":")
         if kind in _OPTICAL or kind == "eps":
             server, _, number = place.partition("/")
-            found.append(NicPlace(int(server), kind != "eps", int(number)))
-    return found
+            places.append(NicPlace(int(server), kind != "eps", int(number)))
+    return places
 
 
 def _decider(nics: JobNics, carrying: Document) -> Decider | None:

@@ -121,16 +121,16 @@ class ServerMemory:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._socket.bind(self._address(local))
-        own = [_Segment.make(f"lightloom-{kind}") for kind in ("send", "receive", "numbers")]
+        segments = [_Segment.make(f"lightloom-{kind}") for kind in ("send", "receive", "numbers")]
         rows = _OWN + count + servers
-        own[2].grow(8 * (count * rows + GATE_WORDS))
-        told = gather([segment.path for segment in own])
+        segments[2].grow(8 * (count * rows + GATE_WORDS))
+        told = gather([segment.path for segment in segments])
         paths: list[list[str]] = [list(map(str, row)) for row in told if isinstance(row, list)]
         assert len(paths) == count, "each rank tells its segments"
         self._out = [_Segment(row[0]) for row in paths]
         self._in = [_Segment(row[1]) for row in paths]
-        self._out[local], self._in[local] = own[0], own[1]
-        numbers = own[2] if local == 0 else _Segment(paths[0][2])
+        self._out[local], self._in[local] = segments[0], segments[1]
+        numbers = segments[2] if local == 0 else _Segment(paths[0][2])
         words = numbers.seen(8 * (count * rows + GATE_WORDS)).view(np.int64)
         self._numbers = words[: count * rows].reshape(count, rows)
         #: which circuits carry traffic; written by the first rank of the server

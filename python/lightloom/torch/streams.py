@@ -245,26 +245,26 @@ class RankStream:
 
     def _push(self, frame: _Frame) -> None:
         """Send the bytes of a frame; fails if none of them moves for too long."""
-        made = self._socket
-        if made is None:
+        connection = self._socket
+        if connection is None:
             raise ConnectionResetError("the connection was closed")
         rest = frame.data
         head = memoryview(frame.header)
         while head:
-            count = made.sendmsg([head, rest])
+            count = connection.sendmsg([head, rest])
             rest = rest[max(0, count - len(head)) :]
             head = head[count:]
         while len(rest):
-            rest = rest[made.send(rest) :]
+            rest = rest[connection.send(rest) :]
 
     def _read_counts(self, *, is_urgent: bool) -> None:
         """Read how many frames the other end has; wait for that if it is urgent."""
-        made = self._socket
-        if made is None or made.fileno() < 0:
+        connection = self._socket
+        if connection is None or connection.fileno() < 0:
             raise ConnectionResetError("the connection was closed")
-        if not is_urgent and not select.select([made], [], [], 0)[0]:
+        if not is_urgent and not select.select([connection], [], [], 0)[0]:
             return
-        data = made.recv(1 << 12)
+        data = connection.recv(1 << 12)
         if not data:
             raise ConnectionResetError("the connection was closed")
         self._answer += data
@@ -445,19 +445,19 @@ class RankStreams:
 
     def works(self, way: Way, peer: int) -> bool | None:
         """Whether a way that broke works again, which is noted; None if it cannot be asked now."""
-        found: bool | None = False
+        answers: bool | None = False
         try:
             self._ask(way, peer, PING, b"")
-            found = True
+            answers = True
         except DarkError:
-            found = None  # circuits have changed, and it may be another one next time
+            answers = None  # circuits have changed, and it may be another one next time
         except OSError:
             pass
-        if found is not False:
+        if answers is not False:
             with self._lock:
                 for hop in way:
                     self._broken -= {hop, NicHop(hop.receiver, hop.sender)}
-        return found
+        return answers
 
     def note_sent(self, way: Way, frame: _Frame, began_s: float, now_s: float) -> None:
         """The other end has a frame."""

@@ -120,15 +120,15 @@ def main() -> None:
     sizes = {"steps": 4, "layers": 2, "hidden": 128, "experts": experts, "sequences": 8}
     for name, value in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=value)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
     mixnet = MixNet.from_environment()
-    model = Gpt(mixnet, given.layers, given.hidden, given.experts)
+    model = Gpt(mixnet, arguments.layers, arguments.hidden, arguments.experts)
     optimizer = torch.optim.AdamW(model.parameters(), 3e-3, foreach=False)
-    for step in range(given.steps):
+    for step in range(arguments.steps):
         mixnet.records = []
         begin_s = time.monotonic()
-        tokens = batch(step, given.sequences)
+        tokens = batch(step, arguments.sequences)
         scores = model(tokens[:, :-1])
         loss = nn.functional.cross_entropy(scores.flatten(0, 1), tokens[:, 1:].flatten())
         optimizer.zero_grad(set_to_none=False)
@@ -136,10 +136,10 @@ def main() -> None:
         add_up_gradients(model, mixnet)
         optimizer.step()
         mean = mixnet.all_reduce(loss.detach().double().view(1)) / dist.get_world_size()
-        moved = [dataclasses.asdict(one) for one in mixnet.records]
+        moved = [dataclasses.asdict(record) for record in mixnet.records]
         facts = {"step": step, "loss": float(mean), "step_time_s": time.monotonic() - begin_s}
         if dist.get_rank() == 0:
-            exposed_s = sum(one["waited_s"] for one in moved)
+            exposed_s = sum(record["waited_s"] for record in moved)
             print(json.dumps(facts | {"exposed_s": exposed_s, "all_to_alls": moved}), flush=True)
     dist.barrier()
     mixnet.close()

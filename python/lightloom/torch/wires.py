@@ -121,16 +121,16 @@ class Wires:
         if nic in self._lost:
             raise OSError(f"{nic} has failed")
         where = self._nics[nic]
-        made = socket.socket(socket.AF_INET6 if ":" in where.address else socket.AF_INET)
+        opened = socket.socket(socket.AF_INET6 if ":" in where.address else socket.AF_INET)
         try:
             if where.device:
                 device = where.device.encode()
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
-            made.bind((where.address, 0))
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device)
+            opened.bind((where.address, 0))
         except OSError:
-            made.close()
+            opened.close()
             raise
-        return made
+        return opened
 
     def connect(
         self, hops: tuple[NicHop, ...], greeting: Greeting, taker: int
@@ -146,21 +146,21 @@ class Wires:
         OSError
             If there is no way.
         """
-        made = self._socket(hops[0].sender)
+        opened = self._socket(hops[0].sender)
         try:
-            made.settimeout(self._connect_s)
+            opened.settimeout(self._connect_s)
             port = self.ports[taker].get(hops[0].receiver)
             if port is None:
                 raise ConnectionRefusedError(f"rank {taker} does not listen at {hops[0].receiver}")
-            made.connect(port)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            made.sendall(self._encoded(greeting))
+            opened.connect(port)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            opened.sendall(self._encoded(greeting))
             answer = bytearray(COUNT.size)
-            receive_whole(made, memoryview(answer))
+            receive_whole(opened, memoryview(answer))
         except BaseException:
-            cut(made)
+            cut(opened)
             raise
-        return made, COUNT.unpack(answer)[0]
+        return opened, COUNT.unpack(answer)[0]
 
     def _encoded(self, greeting: Greeting) -> bytes:
         sender, receiver, purpose, stream, hops = greeting

@@ -33,6 +33,16 @@ CALLS = {
     "explore": ("explore {table}", "columns"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
     "price": ("price {results} --tokens 15T", "fabrics"),
+    "goodput": (
+        "goodput mixtral-8x7b --gpus 64 --fabrics fat-tree --runs 5 --set plan.tp=4"
+        " --set plan.pp=2 --set plan.ep=8 --set plan.micro_batches=2",
+        "results",
+    ),
+    "map": (
+        "map mixtral-8x7b --gpus 64 --rates 400 --degrees 6 --no-variants --set plan.tp=4"
+        " --set plan.pp=2 --set plan.ep=8 --set plan.micro_batches=2",
+        "curves",
+    ),
     "memory": ("memory mixtral-8x7b", "memory"),
     "collective": (
         "collective all-to-all --bytes 1MB --gpus 16 --rate 400 --fabrics rail",

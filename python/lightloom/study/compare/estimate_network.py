@@ -105,7 +105,7 @@ class GroupLoads:
     def of(cls, folded: FoldedTokens, tokens: int, *, once: bool) -> GroupLoads:
         """Means over the layers and micro-batches of a demand of so many tokens per rank."""
         counts = folded.tokens.astype(np.float64)
-        own = np.einsum("...ii->...i", counts)
+        to_itself = np.einsum("...ii->...i", counts)
         between = counts * (1 - np.eye(counts.shape[-1]))
         assert folded.rank_tokens is not None
         ranks = folded.rank_tokens.astype(np.float64)
@@ -127,7 +127,7 @@ class GroupLoads:
             by_layer=slowest / slowest.mean(),
             by_member=float(_peak(np.maximum(between.sum(-1), between.sum(-2)))) / tokens,
             by_rank=float(_peak(rail)) / tokens,
-            inside_member=float(_peak(own)) / tokens,
+            inside_member=float(_peak(to_itself)) / tokens,
             inside_rank=float(_peak(inside)) / tokens,
             once=once,
         )

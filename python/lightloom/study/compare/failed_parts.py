@@ -90,6 +90,8 @@ class Failure:
         Whether the job cannot go on.
     mean_out
         How many such parts of the fabric are out at a time, on average, if a rate is known.
+    spare_servers
+        Spare servers that take the place of servers.
     """
 
     part: NamedPart
@@ -98,6 +100,7 @@ class Failure:
     fabric: Fabric | None = None
     stops: bool = False
     mean_out: float | None = None
+    spare_servers: int = 0
 
     def result(
         self, step_time_s: float, variants_s: Mapping[FabricVariant, float]
@@ -108,7 +111,9 @@ class Failure:
         is_unaffected = self.fabric is None and not self.stops
         words = UNAFFECTED + self.response if is_unaffected else self.response
         name, kind = self.part.name, self.part.kind
-        return FailureResult(name, kind, words, without_s, share, self.mean_out, is_unaffected)
+        return FailureResult(
+            name, kind, words, without_s, share, self.mean_out, is_unaffected, self.spare_servers
+        )
 
 
 @dataclass(frozen=True)
@@ -300,7 +305,8 @@ def _failure(there: FabricOfJob, named: NamedPart) -> Failure:
     without = there.fabric.without(loss.lost)
     if without is None:
         return Failure(named, UNKNOWN)
-    return Failure(named, loss.response, Failed(named.name), without)
+    spares = len(loss.lost.servers)
+    return Failure(named, loss.response, Failed(named.name), without, spare_servers=spares)
 
 
 def _with_backup(there: FabricOfJob, named: NamedPart, part: RegionPart) -> Failure:
@@ -317,7 +323,7 @@ def _with_backup(there: FabricOfJob, named: NamedPart, part: RegionPart) -> Fail
     without = there.fabric.without(lost)
     if without is None:
         return Failure(named, UNKNOWN)
-    return Failure(named, path, Failed(named.name, backup, path), without)
+    return Failure(named, path, Failed(named.name, backup, path), without, spare_servers=1)
 
 
 def backup_circuits(traffic: BackupTraffic, ports: int, circuit_bps: int, eps_bps: int) -> int:

@@ -67,9 +67,9 @@ def _with(job: ModelJob, strategy: PlanStrategy) -> OtherStrategy:
 
 def strategy_results(runs: Mapping[FabricVariant, Run]) -> tuple[StrategyResult, ...]:
     """Return the step with each strategy that was run, in their order."""
-    found = {
+    results = {
         variant.strategy: StrategyResult(variant.strategy, run.step_time_s, variant.fits)
         for variant, run in runs.items()
         if isinstance(variant, OtherStrategy)
     }
-    return tuple(found[strategy] for strategy in STRATEGIES if strategy in found)
+    return tuple(results[strategy] for strategy in STRATEGIES if strategy in results)

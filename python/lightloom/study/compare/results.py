@@ -32,7 +32,6 @@ SCHEMA_VERSION = 1
 SAME = 1.005
 #: what carries bytes without a circuit
 PACKETS = ("nvswitch", "eps")
-SECONDS_PER_YEAR = 365.25 * 86_400
 #: how files say that a fabric has no part that fails
 UNAFFECTED = "unaffected: "
 #: attributes of a result that have other names in files
@@ -168,6 +167,8 @@ class FailureResult:
         each; ``None`` where no rate is known.
     is_unaffected
         Whether the fabric has no such part.
+    spare_servers
+        Spare servers that take the place of servers.
     """
 
     part: str
@@ -177,6 +178,7 @@ class FailureResult:
     longer_share: float | None
     mean_out: float | None = None
     is_unaffected: bool = False
+    spare_servers: int = 0
 
     @property
     def lost_share(self) -> float | None:
@@ -198,7 +200,7 @@ class FailureResult:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file, whose part and response say the rest."""
-        names = ("part", "response", "step_time_s", "longer_share", "mean_out")
+        names = (*("part", "response", "step_time_s", "longer_share", "mean_out", "spare_servers"),)
         return {name: getattr(self, name) for name in names}
 
 
@@ -342,15 +344,16 @@ class FabricResult:
         """Energy of the hall per token, cooling included (PUE)."""
         if self.tokens_per_s is None:
             return None
-        return self.cluster_power_w * load_ownership().pue.value / self.tokens_per_s
+        return load_ownership().energy_per_token_j(self.cluster_power_w, self.tokens_per_s)
 
     @property
     def usd_per_token(self) -> float | None:
         """Price over the life of the cluster and electricity, per token."""
         if self.tokens_per_s is None:
             return None
-        yearly_usd = load_ownership().yearly_usd(self.cluster_cost_usd, self.cluster_power_w)
-        return yearly_usd / (self.tokens_per_s * SECONDS_PER_YEAR)
+        return load_ownership().usd_per_token(
+            self.cluster_cost_usd, self.cluster_power_w, self.tokens_per_s
+        )
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> FabricResult:

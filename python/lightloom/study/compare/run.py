@@ -21,6 +21,7 @@ from functools import cached_property
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
 from lightloom.fabric.network import Eps, Ocs
+from lightloom.hardware import load_ownership
 from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
 from lightloom.simulate.plugins import BUILT_IN
@@ -502,6 +503,7 @@ def _row(job: Job, done: Done) -> Row:
     """One run as a flat row; the keys are the columns of CSV and Parquet files."""
     run, attempt = done.run, done.attempt
     ocs, costs = done.network.part(Ocs), job.costs[attempt.fabric.name]
+    rates, power_w = job.training_rates(run.step_time_s), costs.cluster_power.total_w
     return {
         "model": job.name,
         "gpus": job.scenario.gpus,
@@ -520,12 +522,24 @@ def _row(job: Job, done: Done) -> Row:
         "network": job.scenario.network,
         "is_estimate": done.is_estimate,
         "step_time_s": run.step_time_s,
-        **job.training_rates(run.step_time_s),
+        **rates,
         **{f"{name}_s": seconds for name, seconds in run.critical_path_s.items()},
         "network_cost_usd": costs.network.total_usd,
         "cluster_cost_usd": costs.cluster.total_usd,
         "power_w": costs.network_power.total_w,
-        "cluster_power_w": costs.cluster_power.total_w,
+        "cluster_power_w": power_w,
+        **_per_token(costs.cluster.total_usd, power_w, rates["tokens_per_s"]),
         "events": run.events,
         "run_hash": run.run_hash,
+    }
+
+
+def _per_token(cost_usd: float, power_w: float, tokens_per_s: float | None) -> Row:
+    """Energy and dollars of the cluster per token; ``None`` where tokens are not known."""
+    if tokens_per_s is None:
+        return {"energy_per_token_j": None, "usd_per_token": None}
+    ownership = load_ownership()
+    return {
+        "energy_per_token_j": ownership.energy_per_token_j(power_w, tokens_per_s),
+        "usd_per_token": ownership.usd_per_token(cost_usd, power_w, tokens_per_s),
     }

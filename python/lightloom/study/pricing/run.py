@@ -21,7 +21,7 @@ from lightloom.study.compare.advice import eligible
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.job import cluster_of, load_fabrics
 from lightloom.study.compare.racks import installed
-from lightloom.study.compare.results import SECONDS_PER_YEAR, Comparison
+from lightloom.study.compare.results import Comparison
 from lightloom.study.compare.scenario import ClusterOptions, Scenario
 
 #: no cluster is larger, in multiples of that of the results
@@ -80,8 +80,8 @@ class Pricing:
 
     def usd(self, of: PricedFabric) -> float:
         """Share of the cluster's life, and electricity, that the tokens take."""
-        yearly = self.ownership.yearly_usd(of.cluster_cost_usd, of.power_w)
-        return yearly * self.tokens / (of.tokens_per_s * SECONDS_PER_YEAR)
+        each = self.ownership.usd_per_token(of.cluster_cost_usd, of.power_w, of.tokens_per_s)
+        return each * self.tokens
 
     def hall_w(self, of: PricedFabric) -> float:
         """Power of the hall, cooling included."""
@@ -89,7 +89,7 @@ class Pricing:
 
     def energy_per_token_j(self, of: PricedFabric) -> float:
         """Energy of the hall per token, cooling included."""
-        return self.hall_w(of) / of.tokens_per_s
+        return self.ownership.energy_per_token_j(of.power_w, of.tokens_per_s)
 
 
 def priced(

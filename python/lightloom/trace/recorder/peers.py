@@ -158,8 +158,8 @@ class Peers:
         return f"{key} {turn}"
 
     def _tell(self, name: str, call: IssuedCall, tensors: list[torch.Tensor]) -> None:
-        known = [tensor if is_known(tensor) else None for tensor in tensors]
-        self.post.put(name, told_of(f"{call.op} at {call.call_site}", known, call.input_splits))
+        told = [tensor if is_known(tensor) else None for tensor in tensors]
+        self.post.put(name, told_of(f"{call.op} at {call.call_site}", told, call.input_splits))
 
     def _message(
         self, call: IssuedCall, inputs: list[torch.Tensor], outputs: list[torch.Tensor]

@@ -69,9 +69,9 @@ class Told:
 
 def told_of(op: str, tensors: list[torch.Tensor | None], splits: list[int] | None) -> Told:
     """What a rank tells of tensors of which some have data (the others are None)."""
-    known = [tensor for tensor in tensors if tensor is not None]
+    with_data = [tensor for tensor in tensors if tensor is not None]
     contents = [None if tensor is None else _content(tensor) for tensor in tensors]
-    return Told(op, contents, splits, common_origin(known))
+    return Told(op, contents, splits, common_origin(with_data))
 
 
 def _content(tensor: torch.Tensor) -> tuple[torch.dtype, tuple[int, ...], bytes] | None:
