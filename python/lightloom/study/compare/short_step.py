@@ -22,12 +22,16 @@ MAX_STAGES = 4
 
 
 def with_few_stages(job: ModelJob) -> ModelJob:
-    """The job with the first stages alone, where they share no servers with the others."""
+    """The job with the first stages alone, where they share no servers with the others.
+
+    It is left whole where parts of a fabric have failed, which may be those of any stage.
+    """
     plan = job.plan
     stages = min(plan.pp, MAX_STAGES)
     per_stage = plan.gpus // plan.pp
     sizes = {fabric.adapt(job.cluster).gpus_per_server for fabric in job.fabrics}
-    if not plan.order.endswith("pp") or any(per_stage % size for size in sizes):
+    shared = not plan.order.endswith("pp") or any(per_stage % size for size in sizes)
+    if shared or any(fabric.parameters().get("failed") for fabric in job.fabrics):
         return job
     gpus = per_stage * stages
     # the schedule of chunks and layouts is for the whole pipeline

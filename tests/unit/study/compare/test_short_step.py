@@ -58,6 +58,12 @@ def test_stages_that_alternate_on_servers_all_stay(scenario):
     assert Budget(dataclasses.replace(job, plan=mixed)).short.plan.pp == 8
 
 
+def test_all_stages_stay_where_parts_have_failed(scenario):
+    job = prepare(scenario(gpus=64, plan=PlanOptions(tp=1, pp=8, ep=8, micro_batches=32)))
+    lacking = load_fabric("mixnet").replace(failed=("server:7",))
+    assert Budget(dataclasses.replace(job, fabrics=(lacking,))).short.plan.pp == 8
+
+
 def test_what_is_short_already_is_not_shortened(scenario):
     few = scenario(plan=PlanOptions(micro_batches=2), memory_check=False)
     assert Budget(prepare(few)).short is None
