@@ -88,8 +88,8 @@ bench: .venv/installed-test
 
 # A million hostile inputs for each entry of the core and each parser of switch protocols, other cases
 # of property tests, twenty times the cases of the laws of a step, long random runs of the controller,
-# traces of the frameworks that tests/soak/requirements.txt pins, training with hooks in two, and a
-# thousand faults of a testbed.
+# traces of the frameworks that tests/soak/requirements.txt pins, training with hooks in two, a
+# thousand faults of a testbed, and a sweep on a Ray cluster of two nodes that are killed.
 soak: .venv/installed-test torch
 	cargo test --release --workspace --exclude lightloom-python --quiet
 	LIGHTLOOM_SOAK=100 $(BIN)/python -m pytest tests/fuzz -n auto
@@ -100,6 +100,7 @@ soak: .venv/installed-test torch
 	$(BIN)/python -m tests.testbed_soak
 	[ ! -x .venv/torch/bin/python ] || $(BIN)/uv pip install --quiet --python .venv/torch \
 		--requirement tests/soak/requirements.txt
+	$(BIN)/pip install --quiet 'ray[client]>=2.55' || echo "No Ray: tests of clusters are skipped"
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/soak
 
 # Traces of the newest release of PyTorch and of each framework, against real runs.

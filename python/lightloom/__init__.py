@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lightloom.api import compare_schedules as compare_schedules
     from lightloom.api import predict as predict
     from lightloom.api import simulate_flows as simulate_flows
+    from lightloom.api import sweep as sweep
     from lightloom.demand import rank_matrix as rank_matrix
     from lightloom.demand import synthetic as synthetic
     from lightloom.demand.byte_matrix import read_byte_matrix as read_byte_matrix

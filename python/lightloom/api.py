@@ -25,6 +25,8 @@ from lightloom.inputs.arguments import function, instance, names, path_of, table
 from lightloom.inputs.strict import check
 from lightloom.models import Model
 from lightloom.models.record import model_record
+from lightloom.output.sweep import run_sweep
+from lightloom.output.sweep_results import SweepResults
 from lightloom.packets import Finished, Flows, PacketRun, read_flows
 from lightloom.packets.run import Record
 from lightloom.packets.run import simulate_flows as run_flows
@@ -39,6 +41,8 @@ from lightloom.study.prediction import Evaluation, Prediction, RegionOptions, sc
 from lightloom.study.scheduling import MethodChoice, PortBudget, Problem, ScheduleComparison
 from lightloom.study.scheduling import compare_schedules as compare_schedulers
 from lightloom.study.scheduling.problem import without_diagonal
+from lightloom.study.sweep.call import SweepCallOptions
+from lightloom.study.sweep.study import SweepStudy, load_sweep
 from lightloom.units import parse_quantity
 
 #: predictors that are slow for many experts, tried only where they are named
@@ -148,6 +152,74 @@ def _text(value: Any) -> Any:
 def _argument(key: str) -> str:
     """What a key of a scenario is called among the arguments."""
     return "rate" if key == "cluster.rate_gbps" else key
+
+
+def sweep(
+    study: str | Path | Mapping[str, object],
+    *,
+    out: str | Path,
+    workers: int | None = None,
+    on: str | None = None,
+    resume: bool = False,
+    budget: float | str | None = None,
+    progress: Progress | None = None,
+) -> SweepResults:
+    """Run a study at many points; rows are in the folder as points finish.
+
+    Parameters
+    ----------
+    study
+        The path of a study (TOML) with a table ``[sweep]``, or its tables as mappings.
+    out
+        Folder of the results.
+    workers
+        Processes at once; by default one for each core.
+    on
+        ``"ray"`` or ``"ray://HOST:PORT"``, the cluster that computes.
+    resume
+        Whether to go on in a folder with results.
+    budget
+        Begin no point after this time, seconds or text such as ``"30 min"``.
+    progress
+        Called with the share that is done and how far it is; ``False`` stops.
+
+    Raises
+    ------
+    InputError
+        If the study or the folder cannot be used; nothing has run then.
+    KeyboardInterrupt
+        If it was interrupted, or ``progress`` returned ``False``; finished rows are there.
+
+    Examples
+    --------
+    >>> import lightloom, tempfile
+    >>> study = {
+    ...     "model": "mixtral-8x7b", "gpus": 32, "fabrics": ["fat-tree"], "seeds": 1,
+    ...     "compute_spread": 0.0, "cluster": {"gpu": "h100"},
+    ...     "plan": {"tp": 2, "pp": 2, "ep": 8, "micro_batches": 2},
+    ...     "sweep": {"axes": {"cluster": {"rate_gbps": [200, 400]}}},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = lightloom.sweep(study, out=folder, workers=1)
+    ...     results.to_polars()["rate_gbps"].to_list()
+    [200.0, 400.0]
+    """
+    given: dict[str, object] = {"study": "given", "out": out, "workers": workers, "on": on}
+    given |= {"resume": resume, "budget_s": budget}
+    options = check(SweepCallOptions, given, "sweep", lambda key: key.removesuffix("_s"))
+    if isinstance(study, Mapping):
+        read = SweepStudy.of(study, "sweep", Path())
+    else:
+        read = load_sweep(study)
+    return run_sweep(
+        read,
+        options.out,
+        workers=options.workers,
+        on=options.on,
+        resume=options.resume,
+        budget_s=options.budget_s,
+        monitor=ProgressMonitor(function(progress, "progress")),
+    )
 
 
 def compare_schedules(

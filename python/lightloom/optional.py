@@ -7,7 +7,7 @@ import importlib.util
 from lightloom.errors import LightloomError
 
 #: extra of this package that installs each of them
-EXTRAS = {"polars": "tables", "scipy": "exact"}
+EXTRAS = {"polars": "tables", "scipy": "exact", "ray": "ray"}
 
 
 class MissingPackageError(LightloomError):

@@ -8,6 +8,9 @@ where they are named, or where all are wanted; whatever goes wrong in one is tol
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +19,19 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from lightloom.errors import InputError, expected_one_of
+
+
+def _place(folder: str) -> tuple[str, int]:
+    """A folder of packages, and when one was last added to it or taken away."""
+    try:
+        return folder, os.stat(folder or ".").st_mtime_ns
+    except OSError:
+        return folder, 0
+
+
+@functools.lru_cache(maxsize=64)  # every fabric of every point of a sweep is looked up
+def _installed(group: str, _places: tuple[tuple[str, int], ...]) -> Mapping[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=group)}
 
 
 @dataclass(frozen=True)
@@ -35,7 +51,7 @@ class Door:
 
     def installed(self) -> Mapping[str, EntryPoint]:
         """Return the things of installed packages, by name; none is imported yet."""
-        return {entry.name: entry for entry in entry_points(group=self.group)}
+        return _installed(self.group, tuple(map(_place, sys.path)))
 
     def load(self, name: str) -> Any:
         """Import the thing that a package has under a name.

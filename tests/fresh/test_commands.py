@@ -27,11 +27,11 @@ ROOT = Path(__file__).parents[2]
 GUIDES = sorted((ROOT / "docs/how-to").glob("*.md"))
 PAGES = [ROOT / "README.md", ROOT / "docs/tutorial.md", *GUIDES]
 INSTALLATIONS = {"full": Path(sys.executable).parent, "plain": ROOT / ".venv/plain/bin"}
-#: what is not run: it needs a training program or a graphics card, goes on until it is stopped, or
-#: asks what does; and the demo, which tests/golden runs in the plain installation
+#: what is not run: it needs a training program or a graphics card or a cluster, goes on until it is
+#: stopped, or asks what does; and the demo, which tests/golden runs in the plain installation
 NOT_RUN = (
     *("lightloom trace record ", "lightloom calibrate gpu ", "lightloom control serve "),
-    "lightloom control service ",
+    *("lightloom control service ", "lightloom sweep sweep.toml --out results --on "),
     "lightloom compare qwen3-235b-a22b ",
     "lightloom testbed train ",
     "lightloom testbed validate",
@@ -39,7 +39,7 @@ NOT_RUN = (
 #: what a page takes for granted
 BEFORE = {"run-a-region": ["lightloom control apply rack7.toml --circuits circuits.txt --yes"]}
 #: what a plain installation refuses, in one line
-NEEDS_EXTRAS = ("--parquet ",)
+NEEDS_EXTRAS = ("--parquet ", "lightloom sweep ", "lightloom explore ")
 #: what ends with another status than 0, as its page says
 STATUSES = {"lightloom packets --scenario examples/ring/deadlock.toml": 3}
 

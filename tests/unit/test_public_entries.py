@@ -1,7 +1,10 @@
 """Every public entry refuses an argument of a wrong type in one line, and with no other error."""
 
+import contextlib
+import functools
 import inspect
 import math
+import tempfile
 from dataclasses import fields
 from pathlib import Path
 
@@ -25,6 +28,13 @@ DECIDER = lightloom.Decider(3, Region(**REGION), timing=0.01)
 
 def columns_of(flows):
     return {field.name: getattr(flows, field.name) for field in fields(flows)}
+
+
+@functools.wraps(lightloom.sweep)
+def sweep_somewhere(**arguments):
+    """A sweep in a folder of its own, whatever it is told to write."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        return lightloom.sweep(**arguments)
 
 
 #: a call that succeeds of each entry; results, errors and protocols are not called by users
@@ -114,6 +124,13 @@ CALLS = {
             "flows": FLOWS, "hosts": 4, "rate": 100, "transport": "ideal", "seed": 1,
             "record": None, "progress": None, "network": {}, "packet": {}, "queue": {},
             "until_s": None,
+        },
+    ),
+    "sweep": (
+        sweep_somewhere,
+        {
+            "study": {**JOB, "sweep": {"axes": {"seeds": [1, 2]}}}, "out": "out", "workers": 1,
+            "on": None, "resume": True, "budget": 1e-9, "progress": None,
         },
     ),
     "synthetic": (

@@ -32,6 +32,12 @@ COMMANDS = {
         "Compare fabrics for one training job: step time, cost, power, where the time goes.",
     ),
     "run": CommandEntry("run", "Compare fabrics", "Run the comparison that a TOML file describes."),
+    "sweep": CommandEntry(
+        "sweep", "Compare fabrics", "Run a study at many points, here or on a Ray cluster."
+    ),
+    "explore": CommandEntry(
+        "explore", "Compare fabrics", "Look through the points of a sweep on a page."
+    ),
     "explain": CommandEntry(
         "explain",
         "Compare fabrics",

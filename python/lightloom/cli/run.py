@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -24,11 +24,14 @@ EXAMPLES = (
 
 
 class RunOptions(Strict):
-    """The file of a study."""
+    """The file of a study, and which of its points."""
 
     study: File = Field(
         description="A study (TOML), such as examples/study.toml, with paths relative to it; or"
         " results (JSON), whose run is repeated and compared."
+    )
+    point: Annotated[int, Field(strict=True, ge=0)] | None = Field(
+        None, description="Number of the point, of a study with many (lightloom sweep)."
     )
 
 
@@ -36,7 +39,10 @@ def command() -> Command:
     """Describe the command."""
     return Command(
         panels=(
-            Panel("Study", (option(RunOptions, "study", "STUDY", common=True),)),
+            Panel(
+                "Study",
+                (option(RunOptions, "study", "STUDY", common=True), option(RunOptions, "point")),
+            ),
             _changes(),
             comparison_outputs(),
         ),
@@ -67,14 +73,21 @@ def _run(call: CommandCall) -> None:
     from lightloom.cli.show import run_and_report
     from lightloom.report.replay import check_repeated
     from lightloom.study.compare.scenario import Scenario, load_study
+    from lightloom.study.sweep.study import load_sweep
 
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables)
-    path = check(RunOptions, {"study": call.tables.pop("study")}, "", call.flag).study
-    is_repeated = path.name.endswith((".json", ".json.gz"))
+    given: dict[str, Any] = {
+        name: call.tables.pop(name) for name in ("study", "point") if name in call.tables
+    }
+    options = check(RunOptions, given, "", call.flag)
+    path = options.study
+    is_repeated = options.point is None and path.name.endswith((".json", ".json.gz"))
     content = _read_record(path) if is_repeated else {}
     if content:
         study = check(Scenario, content["inputs"]["scenario"], str(path))
+    elif options.point is not None:
+        study = load_sweep(path).at(options.point)
     else:
         study = load_study(path)
     lists = lists_of(call, LISTS)

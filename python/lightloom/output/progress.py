@@ -86,6 +86,8 @@ class TerminalMonitor(Monitor[Any]):
         Work that takes less than this shows nothing.
     opening
         Called with what will be done, and with warnings about it.
+    bar_width
+        Characters of the bar, where what is being done takes more of the line.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class TerminalMonitor(Monitor[Any]):
         *,
         patience_s: float = 0.0,
         opening: Opening | None = None,
+        bar_width: int = 0,
     ) -> None:
         self._console = console
         self._hand_over = finished
@@ -103,7 +106,7 @@ class TerminalMonitor(Monitor[Any]):
         self._began = time.monotonic()
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=9 if patience_s else 40),
+            BarColumn(bar_width=bar_width or (9 if patience_s else 40)),
             TextColumn("{task.percentage:3.0f} %"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),

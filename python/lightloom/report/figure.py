@@ -17,12 +17,13 @@ from rich.console import Console
 from lightloom.errors import InputError
 from lightloom.inputs.arguments import path_of
 from lightloom.output.files import write_text
+from lightloom.output.sweep_results import SweepResults
 from lightloom.packets import PacketRun
 from lightloom.report.page_goodput import lost_drawing
 from lightloom.report.page_pareto import pareto_points
 from lightloom.report.page_schedule import schedule_title, shortest_drawn
 from lightloom.report.page_template import render_page
-from lightloom.report.plots import pareto
+from lightloom.report.plots import Point, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_map import map_drawing
 from lightloom.report.plots_packets import distribution
@@ -38,6 +39,8 @@ from lightloom.units import show_time
 
 #: width of tables in a notebook, characters
 _WIDTH = 110
+#: points of a sweep in its drawing
+_MOST_DRAWN = 12
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,6 +101,28 @@ def comparison_figure(comparison: Comparison) -> Figure:
     styles = fabric_styles([(result.fabric, result.kind) for result in comparison.results])
     points = pareto_points(comparison.results, styles)
     return Figure("Speed against cost of the network", str(pareto(points, "the network")), 430)
+
+
+def sweep_figure(results: SweepResults) -> Figure:
+    """Tokens per second of the best points against the cost of their clusters.
+
+    Raises
+    ------
+    InputError
+        If no point is done.
+    """
+    best = results.best(_MOST_DRAWN)
+    if not best:
+        raise InputError("there is nothing to draw: no point is done")
+    styles = fabric_styles(sorted({(r["fabric"], r["kind"]) for r in best}))
+    points = []
+    for row in best:
+        is_steps = row["tokens_per_s"] is None
+        pace = 3600 / row["step_time_s"] if is_steps else row["tokens_per_s"]
+        unit = "steps/h" if is_steps else "tokens/s"
+        style = styles[row["fabric"]]
+        points.append(Point(style, row["cluster_cost_usd"], pace, pace, pace, unit))
+    return Figure("Speed against cost of the cluster", str(pareto(points, "the cluster")), 430)
 
 
 def goodput_figure(goodput: Goodput) -> Figure:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
+from lightloom.output.sweep_results import SweepResults
 from lightloom.packets import PacketRun
 from lightloom.report.figure import (
     Figure,
@@ -18,6 +19,7 @@ from lightloom.report.figure import (
     packets_figure,
     permutations_figure,
     schedule_figure,
+    sweep_figure,
 )
 from lightloom.report.goodput_table import print_goodput
 from lightloom.report.map_table import print_map
@@ -25,6 +27,7 @@ from lightloom.report.packets_table import print_packets
 from lightloom.report.prediction_table import print_prediction
 from lightloom.report.result_table import print_result
 from lightloom.report.schedule_table import print_scheduling
+from lightloom.report.sweep_table import print_sweep
 from lightloom.report.table import print_comparison
 from lightloom.schedule import Allocation, PermutationSchedule, RelayedAllocation
 from lightloom.schedule.results import Result
@@ -49,6 +52,7 @@ VIEWS: dict[type, View] = {
     Goodput: View(print_goodput, goodput_figure),
     SwitchMap: View(print_map, map_figure),
     Prediction: View(print_prediction),
+    SweepResults: View(print_sweep, sweep_figure),
     PacketRun: View(
         lambda run, console: print_packets(run, run.scenario, console), packets_figure
     ),

@@ -34,6 +34,8 @@ TESTBED = "--servers 2 --nics 2 --rate 50M --dir {folder}/testbed"
 CALLS = {
     "compare": (SMALL, "results"),
     "run": ("run {study} --seeds 1 --set plan.source=published", "results"),
+    "sweep": ("sweep {sweep} --workers 1 --out {folder}/swept --resume --budget 2s", "best"),
+    "explore": ("explore {table}", "columns"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
     "price": ("price {results} --tokens 15T", "fabrics"),
     "goodput": (
@@ -122,7 +124,7 @@ def places(tmp_path_factory):
     folder = tmp_path_factory.mktemp("places")
     assert run_command(f"{SMALL} --quiet --json {folder}/results.json".split()) == 0
     found = {"folder": folder, "results": folder / "results.json"}
-    for name in ("study", "demand", "routing"):
+    for name in ("study", "demand", "routing", "sweep"):
         sample = folder / SAMPLES[name].file
         with sample.open("wb") as stream:
             subprocess.run(
@@ -132,6 +134,8 @@ def places(tmp_path_factory):
     found["trace"] = folder / "trace.json"
     # what a program that needs PyTorch would leave
     found["trace"].write_text(json.dumps(GridJob(tp=2, pp=1, dp=1, ep=1).trace().to_json()))
+    found["table"] = folder / "rows.csv"
+    found["table"].write_text("gpus,step_time_s\n64,1.5\n128,2.5\n")
     found["circuits"] = folder / "circuits.txt"
     found["circuits"].write_text("0/0-1/0 1/1-2/0")
     with emulated() as emulator:

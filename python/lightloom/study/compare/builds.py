@@ -12,6 +12,7 @@ from lightloom.fabric import Cluster, Fabric, FabricContext, MeanDemand, mean_de
 from lightloom.fabric.network import Network
 from lightloom.study.compare.job import Job, StepWorkload
 from lightloom.study.compare.results import Sample
+from lightloom.study.compare.shared_work import shared
 from lightloom.study.compare.variants import FabricVariant
 from lightloom.workload.task_graph import COLUMNS
 
@@ -36,14 +37,17 @@ class Workloads:
         """The workload of a sample on servers of a given size."""
         key = (sample, gpus_per_server)
         if key not in self._kept:
-            if sample.compute_scale == 1.0:
-                workload = self._job.workload(sample, gpus_per_server)
-            else:
-                nominal = self.get(Sample(sample.seed, sample.step), gpus_per_server)
-                workload = self._job.scaled(nominal, sample)
-            self._kept[key] = workload
+            make = functools.partial(self._made, sample, gpus_per_server)
+            step = self._job.step_key(sample, gpus_per_server)
+            self._kept[key] = shared("task graph", step, make, lambda kept: size_of(*kept))
             self._give_up_old()
         return self._kept[key]
+
+    def _made(self, sample: Sample, gpus_per_server: int) -> StepWorkload:
+        if sample.compute_scale == 1.0:
+            return self._job.workload(sample, gpus_per_server)
+        nominal = self.get(Sample(sample.seed, sample.step), gpus_per_server)
+        return self._job.scaled(nominal, sample)
 
     def forget(self) -> None:
         """Give all of them up: everything has run."""

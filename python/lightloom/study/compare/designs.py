@@ -10,7 +10,6 @@ has set stays.
 from __future__ import annotations
 
 import dataclasses
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.costs import costs_by_name, costs_of
 from lightloom.study.compare.fills import Steps
 from lightloom.study.compare.job import Job, load_fabrics
+from lightloom.study.compare.shared_work import usable_cores
 
 #: a move is kept if tokens per dollar grow by more than this share
 WORTH = 1e-4
@@ -106,7 +106,7 @@ def _tried(job: Job, monitor: Monitor[Any]) -> list[Design]:
     """All designs of the fabrics of one job."""
     options = job.scenario.fabric_options
     tuning = _Tuning(job, monitor)
-    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(max_workers=usable_cores()) as pool:
         futures = [
             pool.submit(
                 tuning.tune, fabric, {**options.get("all", {}), **options.get(fabric.name, {})}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -152,6 +152,10 @@ class Job(ABC):
     @abstractmethod
     def workload(self, sample: Sample, gpus_per_server: int) -> StepWorkload:
         """The task graph of one step on servers of a given size."""
+
+    def step_key(self, sample: Sample, gpus_per_server: int) -> Hashable | None:  # noqa: ARG002
+        """All that such a task graph is made of; ``None`` of one that is not shared."""
+        return None
 
     @abstractmethod
     def scaled(self, workload: StepWorkload, sample: Sample) -> StepWorkload:
@@ -344,6 +348,14 @@ class ModelJob(Job):
             compute_scale=sample.compute_scale,
             choose=choose_strategies(self.model, self.plan, options, self.cluster, self.gpu),
         )
+
+    def step_key(self, sample: Sample, gpus_per_server: int) -> Hashable | None:
+        """The model, the plan, what computes, the demand, and where a strategy is left open all."""
+        scenario, plan = self.scenario, self.plan
+        cluster = self.cluster if plan.strategy == "auto" else None
+        compute = (str(scenario.cluster.profile), scenario.compute, self.fitted.options)
+        what = (self.model, plan, self.options, self.gpu, compute, cluster)
+        return (*what, scenario.demand.model_dump_json(), gpus_per_server, sample)
 
     def demand(self, sample: Sample) -> DemandSource | None:
         """Where the token copies come from; ``None`` for a model without experts."""

@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import functools
 import math
-import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -40,6 +39,7 @@ from lightloom.study.compare.job import (
 from lightloom.study.compare.plan_candidates import Candidates, PracticeEstimates, PredictedPlan
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import Scenario
+from lightloom.study.compare.shared_work import shared, usable_cores
 from lightloom.units import show_time
 
 #: the fabric that plans are screened on: one that no plan overloads
@@ -55,6 +55,12 @@ OTHER_EP = 1.2
 OTHER_PP = 2.0
 #: micro-batches that fill a pipeline times GPUs, up to which so many are simulated
 FILLED_GPUS = 8192
+#: fields of a scenario that no plan depends on
+NOT_SEARCHED = {
+    *("steps", "seeds", "compute_spread", "policies", "imbalances", "whole_steps", "fail"),
+    *("predictor", "network", "packets", "counting", "prices", "power", "price_list", "power_list"),
+    "designs",
+}
 #: candidates that results have, in the order of their predicted steps
 RECORDED = 100
 
@@ -117,8 +123,13 @@ def planned_jobs(
     monitor = monitor or Monitor()
     if fitting and monitor.progress(0.0, f"ranking {len(fitting):,} plans") is False:
         raise KeyboardInterrupt
-    with _Pool(monitor) as pool:
-        predicted = _predicted(candidates, fitting, fabrics, pool)
+
+    def search() -> list[PredictedPlan]:
+        with _Pool(monitor) as pool:
+            return _predicted(candidates, fitting, fabrics, pool)
+
+    key = (scenario.model_dump_json(exclude=NOT_SEARCHED), model, sequences)
+    predicted = shared("search for a plan", key, search)
     # without any, the rule finds none either, and says what is wrong with the closest
     return _searched(candidates, fabrics, predicted) if predicted else [_prepared(scenario, model)]
 
@@ -224,7 +235,7 @@ class _Pool:
     def __init__(self, monitor: Monitor[Any]) -> None:
         self._monitor = monitor
         self._cancelled = threading.Event()
-        self._pool = ThreadPoolExecutor(max_workers=os.cpu_count() or 1)
+        self._pool = ThreadPoolExecutor(max_workers=usable_cores())
 
     def __enter__(self) -> _Pool:
         return self

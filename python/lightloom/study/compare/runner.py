@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from lightloom.simulate.plugins import BUILT_IN
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import StepWorkload
 from lightloom.study.compare.results import Sample
+from lightloom.study.compare.shared_work import usable_cores
 from lightloom.study.compare.variants import OWN, FabricVariant
 
 #: one finished run, flat, with units in its keys
@@ -201,7 +201,7 @@ def run_all(
     At most one attempt more than there are cores is prepared, so that memory does not grow with
     their number. On an interrupt the running ones are told to stop and waited for.
     """
-    cores = os.cpu_count() or 1
+    cores = usable_cores()
     waiting = list(work)[::-1]
     running: dict[Future[Done], Runner] = {}
     with ThreadPoolExecutor(max_workers=cores) as pool:

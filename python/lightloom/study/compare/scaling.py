@@ -8,15 +8,11 @@ logarithmic scale.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
-import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +25,7 @@ from lightloom.study.compare.run import compare
 from lightloom.study.compare.runner import Row
 from lightloom.study.compare.scaling_plans import with_one_source
 from lightloom.study.compare.scenario import Scenario
+from lightloom.study.workers import Answer, LocalWorkers, Send
 
 #: what the best fabric is chosen by: the name in results and what it is
 METRICS = {
@@ -57,6 +54,10 @@ class ScalingPoint:
         """What a user reads: ``512 GPUs, 200 Gb/s, h100``."""
         shown = {"gpus": "{:,} GPUs", "rate_gbps": "{:g} Gb/s", "gpu": "{}"}
         return ", ".join(shown[name].format(value) for name, value in self.values.items())
+
+
+#: a point, and what writes its timeline
+_PointWork = tuple[ScalingPoint, WriteTimeline | None]
 
 
 @dataclass(frozen=True)
@@ -195,9 +196,9 @@ def compare_points(
     watcher: Monitor[Row] = monitor or Monitor()
     scaling = _prepared(points)
     limit = processes or max(1, (os.cpu_count() or 1) // _CORES_EACH)
-    workers = _Workers(scaling, watcher, write_timeline)
+    workers: LocalWorkers[_PointWork] = LocalWorkers(_outcome, limit)
     try:
-        workers.run(limit)
+        _Points(scaling, watcher, write_timeline).run(workers)
     except KeyboardInterrupt:
         scaling.interrupted = True
     finally:
@@ -231,8 +232,8 @@ def _prepared(points: Sequence[ScalingPoint]) -> Scaling:
     return Scaling(tuple(changed), failures=failures, plans=plans)
 
 
-class _Workers:
-    """Processes at work on points, each on one after another: to start one takes a second."""
+class _Points:
+    """Points at work, one after another on each worker: to start one takes a second."""
 
     def __init__(
         self, scaling: Scaling, watcher: Monitor[Row], write_timeline: WriteTimeline | None
@@ -241,49 +242,25 @@ class _Workers:
         self._write_timeline = write_timeline
         self._watcher = watcher
         self._waiting = [n for n in range(len(scaling.points)) if n not in scaling.failures]
-        self._running: dict[Connection, tuple[int, Any]] = {}
+        self._running: dict[int, int] = {}
         self._shares = dict.fromkeys(scaling.failures, 1.0)
 
-    def run(self, limit: int) -> None:
-        """Work through all points, ``limit`` at once."""
+    def run(self, workers: LocalWorkers[_PointWork]) -> None:
+        """Work through all points."""
         while self._waiting or self._running:
-            while self._waiting and len(self._running) < limit:
-                self._start()
-            for ready in wait(list(self._running), timeout=0.5):
-                assert isinstance(ready, Connection)
-                self._take(ready)
+            for worker in workers.idle()[: len(self._waiting)]:
+                number = self._waiting.pop(0)
+                self._running[worker] = number
+                workers.give(worker, (self._scaling.points[number], self._write_timeline))
+            for answer in workers.answers(0.5):
+                self._take(answer)
             if self._watcher.progress(*self._progress()) is False:
                 raise KeyboardInterrupt
 
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(self._write_timeline, theirs), daemon=True)
-        process.start()
-        theirs.close()
-        self._give(ours, process)
-
-    def _give(self, connection: Connection, process: Any) -> None:
-        """Give a process the next point, or its end."""
-        if self._waiting:
-            number = self._waiting.pop(0)
-            self._running[connection] = (number, process)
-            with contextlib.suppress(ConnectionError):  # it has ended, as `_take` will see
-                connection.send(self._scaling.points[number])
-        else:
-            del self._running[connection]
-            connection.close()
-            process.join()
-
-    def _take(self, connection: Connection) -> None:
-        """Take one message of a process, or its end."""
-        number, process = self._running[connection]
-        try:
-            kind, content = connection.recv()
-        except (EOFError, ConnectionError):
-            process.join()
-            del self._running[connection]
-            kind, content = "failure", f"the process ended with status {process.exitcode}"
+    def _take(self, answer: Answer) -> None:
+        """Take one message of a worker, or its end."""
+        number = self._running[answer.worker]
+        kind, content = answer.content if answer.kind != "lost" else ("failure", answer.content)
         if kind == "share":
             self._shares[number] = content
         elif kind == "row":
@@ -292,26 +269,17 @@ class _Workers:
             outcomes = self._scaling.results if kind == "done" else self._scaling.failures
             outcomes[number] = content
             self._shares[number] = 1.0
-            if connection in self._running:
-                self._give(connection, process)
+            del self._running[answer.worker]
 
     def _progress(self) -> tuple[float, str]:
-        titles = [self._scaling.points[number].title for number, _ in self._running.values()]
+        titles = [self._scaling.points[number].title for number in self._running.values()]
         return sum(self._shares.values()) / len(self._scaling.points), "; ".join(titles)
-
-    def stop(self) -> None:
-        """End what still runs."""
-        for connection, (_, process) in self._running.items():
-            process.terminate()
-            process.join()
-            connection.close()
-        self._running.clear()
 
 
 class _Reporter(Monitor[Row]):
     """Sends what a comparison reports to the process that started it."""
 
-    def __init__(self, send: Callable[[tuple[str, Any]], None]) -> None:
+    def __init__(self, send: Send) -> None:
         self._send = send
         self._sent = 0.0
 
@@ -325,28 +293,14 @@ class _Reporter(Monitor[Row]):
         self._send(("row", result))
 
 
-def _work(write_timeline: WriteTimeline | None, connection: Connection) -> None:
-    """Compare points in a process of its own, which Ctrl-C leaves to the one that started it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # its end leaves no part of a file
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        while True:
-            connection.send(_outcome(connection.recv(), write_timeline, connection))
-    except (EOFError, ConnectionError, KeyboardInterrupt):
-        return  # there are no more points, or whoever started this has gone
-    finally:
-        connection.close()
-
-
-def _outcome(
-    point: ScalingPoint, write_timeline: WriteTimeline | None, connection: Connection
-) -> tuple[str, Any]:
+def _outcome(work: _PointWork, send: Send) -> tuple[str, Any]:
     """What comes of one point: ``done`` and the comparison, or ``failure`` and why."""
+    point, write_timeline = work
     try:
         path = None if write_timeline is None else point.timeline
-        reporter = _Reporter(connection.send)
-        comparison = compare(point.scenario, monitor=reporter, with_timeline=path is not None)
+        comparison = compare(
+            point.scenario, monitor=_Reporter(send), with_timeline=path is not None
+        )
         if write_timeline is not None and path is not None:
             write_timeline(comparison, path)
         return "done", comparison.to_json()

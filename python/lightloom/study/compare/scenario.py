@@ -589,7 +589,8 @@ class Scenario(Strict):
         """Refuse what no fabric reads at once; a fabric's own file is read when it is compared."""
         from lightloom.fabric.read import fabric_kinds, load_fabric
 
-        named = [name for name in (*self.fabrics, *self.fabric_options) if name in fabric_kinds()]
+        kinds = fabric_kinds()
+        named = [name for name in (*self.fabrics, *self.fabric_options) if name in kinds]
         for name in dict.fromkeys(named if self.fabric_options else ()):
             shared = self.fabric_options.get("all", {})
             load_fabric(name, {**shared, **self.fabric_options.get(name, {})})
@@ -647,7 +648,7 @@ def load_study(path: Path | str) -> Scenario:
     'mixtral-8x7b'
     """
     path = path_of(path, "study", "the path of a TOML file")
-    return _below(check(Scenario, read_toml(path, "study"), str(path)), path.parent)
+    return study_of(read_toml(path, "study"), str(path), path.parent)
 
 
 def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
@@ -658,14 +659,23 @@ def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
     InputError
         As :func:`load_study`.
     """
-    values = parse_toml(content, name)
-    return _below(check(Scenario, values, name), folder)
+    return study_of(parse_toml(content, name), name, folder)
 
 
-def _below(scenario: Scenario, folder: Path) -> Scenario:
-    """The scenario with its paths taken relative to ``folder``."""
+def study_of(values: Mapping[str, Any], name: str, folder: Path) -> Scenario:
+    """The scenario of a study's tables; ``name`` begins messages, paths are below ``folder``.
+
+    Raises
+    ------
+    InputError
+        As :func:`load_study`.
+    """
     from lightloom.models import catalog
     from lightloom.models.catalog import hub_repository
+
+    if "sweep" in values:
+        raise InputError(f"{name}: has [sweep], many points: run it with lightloom sweep {name}")
+    scenario = check(Scenario, values, name)
 
     def place(path: Path | None) -> Path | None:
         return None if path is None else folder / path
