@@ -92,16 +92,18 @@ def _run(call: CommandCall) -> None:
     check_all_writable([options.write_profile, kept, *outputs.files()])
     device = torch_device.open_device()
     console = remarks_console()
-    known = read_rows(kept, device.title)
+    measured = read_rows(kept, device.title)
     wanted = list(operations(shapes, "fp8" in gpu.formats))
 
     def report(operation: Operation, seconds: float) -> None:
         keep_row(kept, device.title, operation, seconds)
         console.print(line_of(operation, seconds))
 
-    rows = measure(device, wanted, options.repeats, known, report)
-    found = condense(wanted, rows, gpu)
-    profile = Profile(found.curves, found.memory, device.launches(), sustained_ratio(device))
+    rows = measure(device, wanted, options.repeats, measured, report)
+    condensed = condense(wanted, rows, gpu)
+    profile = Profile(
+        condensed.curves, condensed.memory, device.launches(), sustained_ratio(device)
+    )
     date = datetime.now(tz=UTC).strftime("%Y-%m-%d")
     write_text(profile_text(profile, device.title, gpu, date), options.write_profile)
     for what, remark in device.remarks.items():

@@ -101,16 +101,16 @@ def _run(call: CommandCall) -> None:
     scenario = scenario_of(call)
     remarks, started = remarks_console(), time.monotonic()
     with TerminalMonitor(remarks, lambda _: None) as monitor:
-        found = goodput(scenario, recovery, monitor=monitor)
+        result = goodput(scenario, recovery, monitor=monitor)
     more = "" if terminal().verbose or outputs.html else "; --verbose or --html say more"
     remarks.print(f"simulated in {time.monotonic() - started:.1f} s{more}", style="dim")
     if not outputs.on_stdout:
-        print_goodput(found, results_console(), details=terminal().verbose)
+        print_goodput(result, results_console(), details=terminal().verbose)
     writers: dict[str, Callable[[], None]] = {}
     if (page := outputs.html) is not None:
-        writers[str(page)] = lambda: write_goodput_page(found, page, command_line())
+        writers[str(page)] = lambda: write_goodput_page(result, page, command_line())
     if (csv := outputs.csv_target) is not None:
-        writers[csv] = lambda: outputs.write_rows(found.rows())
+        writers[csv] = lambda: outputs.write_rows(result.rows())
     if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(found.to_json() | {"command": command_line()})
+        writers[json] = lambda: outputs.write_json(result.to_json() | {"command": command_line()})
     write_each(writers)

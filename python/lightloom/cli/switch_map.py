@@ -77,15 +77,15 @@ def _run(call: CommandCall) -> None:
     scenario = scenario_of(call)
     remarks, started = remarks_console(), time.monotonic()
     with TerminalMonitor(remarks, lambda _: None) as monitor:
-        found = switch_map(scenario, options, monitor=monitor)
+        mapped = switch_map(scenario, options, monitor=monitor)
     remarks.print(f"simulated in {time.monotonic() - started:.1f} s", style="dim")
     if not outputs.on_stdout:
-        print_map(found, results_console())
+        print_map(mapped, results_console())
     writers: dict[str, Callable[[], None]] = {}
     if (svg := outputs.svg) is not None:
-        writers[str(svg)] = lambda: write_map_drawing(found, svg)
+        writers[str(svg)] = lambda: write_map_drawing(mapped, svg)
     if (csv := outputs.csv_target) is not None:
-        writers[csv] = lambda: outputs.write_rows(found.rows())
+        writers[csv] = lambda: outputs.write_rows(mapped.rows())
     if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(found.to_json())
+        writers[json] = lambda: outputs.write_json(mapped.to_json())
     write_each(writers)

@@ -86,8 +86,8 @@ class SweepResults(Shown):
         order = rows.sort([self.goal, "point", "fabric"], descending=[more, False, False])
         # options that a fabric does not have leave its results as they are
         same = ["fabric", self.goal, "step_time_s", "cluster_cost_usd"]
-        found = order.unique(same, keep="first", maintain_order=True).head(count)
-        return found.collect().to_dicts()
+        best = order.unique(same, keep="first", maintain_order=True).head(count)
+        return best.collect().to_dicts()
 
     def plan_sources(self) -> dict[str, list[int]]:
         """Numbers of GPUs by where the plans come from there."""

@@ -129,10 +129,10 @@ class Flows:
         >>> lightloom.make_flows([0, 1], [1, 2], 1_000_000).with_priority([0, 7]).priority.tolist()
         [0, 7]
         """
-        given = _as_whole(priority, "priority")
-        if given.shape not in ((), (len(self),)):
+        levels = _as_whole(priority, "priority")
+        if levels.shape not in ((), (len(self),)):
             raise InputError(f"{self.name}: priority: expected a number for each of {len(self):,}")
-        return replace(self, priority=np.broadcast_to(given, (len(self),)))
+        return replace(self, priority=np.broadcast_to(levels, (len(self),)))
 
     def waiting(self, after: Sequence[str], delay_s: Any = 0.0) -> Flows:
         """The same, where flows wait for others.

@@ -72,8 +72,8 @@ def _columns(
 
 
 def _connection(line: str) -> _Row:
-    found = _CONNECTION.fullmatch(" ".join(line.split()))
-    words = found[3].split() if found else []
+    match = _CONNECTION.fullmatch(" ".join(line.split()))
+    words = match[3].split() if match else []
     said = dict(zip(words[::2], words[1::2], strict=True))
     unknown = next((word for word in said if word not in (*_READ, *_IGNORED)), None)
     if unknown is not None or "trigger" in line:
@@ -81,9 +81,9 @@ def _connection(line: str) -> _Row:
             f"{unknown or 'triggers'}: not read; expected start and size, and what waits for what "
             "as the column 'after' of a table of flows"
         )
-    if found is None or not set(_READ) <= said.keys() or not said["size"].isdigit():
+    if match is None or not set(_READ) <= said.keys() or not said["size"].isdigit():
         raise InputError(f"{echo(line)}: expected such as '0->13 start 0 size 2000000'")
-    return int(found[1]), int(found[2]), int(said["size"]), _number(said["start"], line) / 1e12
+    return int(match[1]), int(match[2]), int(said["size"]), _number(said["start"], line) / 1e12
 
 
 def _ns3_flow(line: str) -> _Row:

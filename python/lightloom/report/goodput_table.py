@@ -46,16 +46,17 @@ def useful_grid(goodput: Goodput) -> Grid:
     inputs = goodput.inputs
     rows: list[list[str | float]] = [
         [
-            one.fabric,
-            one.step_time_s,
-            f"{100 * one.useful_share:.2f} +-{50 * (one.useful_high - one.useful_low):.2f}",
-            f"{one.useful_steps_per_day:,.0f}",
-            f"{one.interruptions_per_day:.2f}",
-            f"{one.spares}",
-            f"{one.usd_per_trillion_tokens / 1e3:,.0f}",
-            f"{one.energy_per_token_j:.3g}",
+            result.fabric,
+            result.step_time_s,
+            f"{100 * result.useful_share:.2f} +-{50 * (result.useful_high - low):.2f}",
+            f"{result.useful_steps_per_day:,.0f}",
+            f"{result.interruptions_per_day:.2f}",
+            f"{result.spares}",
+            f"{result.usd_per_trillion_tokens / 1e3:,.0f}",
+            f"{result.energy_per_token_j:.3g}",
         ]
-        for one in goodput.results
+        for result in goodput.results
+        for low in [result.useful_low]
     ]
     recovery = inputs["recovery"]
     return Grid(
@@ -85,11 +86,11 @@ def spent_grid(goodput: Goodput) -> Grid:
         [("fabric", ""), *((SPENT_WORDS[name], "") for name in SPENT), ("written\nevery", "min")],
         [
             [
-                one.fabric,
-                *(f"{100 * one.shares[name]:.2f}" for name in SPENT),
-                f"{one.interval_s / 60:.3g}",
+                result.fabric,
+                *(f"{100 * result.shares[name]:.2f}" for name in SPENT),
+                f"{result.interval_s / 60:.3g}",
             ]
-            for one in goodput.results
+            for result in goodput.results
         ],
         -1,
         "slower steps: parts are out; done again: what no checkpoint had; written: checkpoints",
@@ -121,7 +122,7 @@ def spares_grid(goodput: Goodput) -> Grid:
     """What spare servers bring."""
     rows: list[list[str]] = []
     for number, first in enumerate(goodput.results[0].by_spares):
-        there = [one.by_spares[number] for one in goodput.results]
+        there = [result.by_spares[number] for result in goodput.results]
         shares = [f"{100 * row.useful_share:.2f}" for row in there]
         # more of them than any fabric can use are left out
         if rows and rows[-1][1:] == shares and first.spares > goodput.results[0].spares:
@@ -130,7 +131,7 @@ def spares_grid(goodput: Goodput) -> Grid:
         rows.append([f"{mark}{first.spares}", *shares])
     return Grid(
         "Spare servers [useful % of the time]",
-        [("spares", ""), *((one.fabric, "") for one in goodput.results)],
+        [("spares", ""), *((result.fabric, "") for result in goodput.results)],
         rows,
         -1,
         "*: as above; unless given, that with which useful steps cost the least over all fabrics",
@@ -141,13 +142,13 @@ def intervals_grid(goodput: Goodput) -> Grid:
     """Checkpoints more and less often, simulated and in closed form."""
     rows: list[list[str]] = [
         [
-            one.fabric,
+            result.fabric,
             f"{row.interval_s / 60:.3g}",
             f"{100 * row.useful_share:.2f}",
             f"{100 * row.closed_form_share:.2f}",
         ]
-        for one in goodput.results
-        for row in one.by_interval
+        for result in goodput.results
+        for row in result.by_interval
     ]
     return Grid(
         "Checkpoints more and less often",
@@ -179,15 +180,15 @@ def published_row(run: dict[str, Any]) -> list[str]:
 
 def verdicts(goodput: Goodput) -> list[str]:
     """What costs the most on each fabric, which spares pay, and which fabric steps the most."""
-    best = max(goodput.results, key=lambda one: one.useful_steps_per_day)
+    best = max(goodput.results, key=lambda result: result.useful_steps_per_day)
     sentences = [_loses(best), _spares(best)]
     sentences += [
-        _loses(one)
-        for one in goodput.results
-        if one is not best and abs(one.useful_share - best.useful_share) > 0.005
+        _loses(result)
+        for result in goodput.results
+        if result is not best and abs(result.useful_share - best.useful_share) > 0.005
     ]
     most = f"{best.fabric} trains the most: {best.useful_steps_per_day:,.0f} useful steps a day"
-    cheapest = min(goodput.results, key=lambda one: one.usd_per_trillion_tokens)
+    cheapest = min(goodput.results, key=lambda result: result.usd_per_trillion_tokens)
     cost = show_usd(cheapest.usd_per_trillion_tokens)
     if cheapest is best:
         return [*sentences, f"{most}, at the least cost: {cost} per 10^12 tokens."]

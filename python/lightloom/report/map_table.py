@@ -113,16 +113,17 @@ def variants_grids(found: SwitchMap) -> list[Grid]:
         return []
     rows = [
         [
-            one.variant or "the job itself",
-            f"{100 * one.gain:.2f}",
-            delay_words(one.switching_border_s),
-            f"{100 * (one.curve.step_s(SHORTEST_S) / one.rival('time').step_time_s - 1):+.1f}",
+            border.variant or "the job itself",
+            f"{100 * border.gain:.2f}",
+            delay_words(border.switching_border_s),
+            f"{100 * (border.curve.step_s(SHORTEST_S) / rival_s - 1):+.1f}",
             *(
-                price_words(one.highest_port_usd(metric, one.curve.step_s(SHORTEST_S)))
+                price_words(border.highest_port_usd(metric, border.curve.step_s(SHORTEST_S)))
                 for metric in ("network", "cluster")
             ),
         ]
-        for one in (found.main, *found.variants)
+        for border in (found.main, *found.variants)
+        for rival_s in [border.rival("time").step_time_s]
     ]
     return [
         Grid(
@@ -201,8 +202,8 @@ def _money(main: MapCurve, step_s: float, where: str) -> str:
 
 def _exactness(found: SwitchMap) -> str:
     every = (*found.curves, *found.variants)
-    error = max(one.curve.error for one in every)
-    checks = sum(one.curve.checks for one in every)
+    error = max(variant.curve.error for variant in every)
+    checks = sum(variant.curve.checks for variant in every)
     return (
         f"{found.inputs['simulations']} simulations; interpolated steps were off by"
         f" {100 * error:.2g} % at most at {checks} delays that were simulated next."

@@ -83,20 +83,22 @@ def _context(goodput: Goodput, command: str) -> dict[str, Any]:
 def lost_drawing(goodput: Goodput) -> Markup:
     """A bar for each fabric: what is not useful of its time, by what it goes to."""
     results = goodput.results
-    top = max(100 * (1 - one.useful_share) for one in results) * 1.05 or 1.0
+    top = max(100 * (1 - result.useful_share) for result in results) * 1.05 or 1.0
     height = 16 + _BAR * len(results) + 58
     x, y = Axis(0.0, top, 150, _WIDTH - 16), Axis(0.0, float(len(results)), 16, height - 58)
     foot = Axis(0.0, 1.0, height - 58, 16)
     parts = [*grid_lines(x, foot, None, []), *axis_names(x, foot, "share of the time [%]", "")]
-    for row, one in enumerate(results):
+    for row, result in enumerate(results):
         at, top_y = 0.0, y(row) + 5
-        parts.append(tag("text", one.fabric, x=140, y=top_y + 17, text_anchor="end", class_="name"))
+        parts.append(
+            tag("text", result.fabric, x=140, y=top_y + 17, text_anchor="end", class_="name")
+        )
         for number, name in enumerate(LOST):
-            share = 100 * one.shares[name]
+            share = 100 * result.shares[name]
             parts.append(
                 tag("rect", x=x(at), y=top_y, width=max(0.0, x(at + share) - x(at)),
                     height=_BAR - 10, class_=f"mark {series_class(number)}",
-                    data_tip=f"{one.fabric}, {words_of(name)}: {share:.3g} % of the time")
+                    data_tip=f"{result.fabric}, {words_of(name)}: {share:.3g} % of the time")
             )  # fmt: skip
             at += share
     return drawing(_WIDTH, height, "What is not useful of the time", parts, "plot")

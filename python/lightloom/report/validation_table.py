@@ -24,7 +24,7 @@ def validation_grid(found: Sequence[ValidatedPolicy]) -> Grid:
         ("changes", ""),
         ("exposed", "ms"),
     ]
-    return Grid(_TITLE, headers, [_row(one) for one in found], -1, _CAPTION)
+    return Grid(_TITLE, headers, [_row(policy) for policy in found], -1, _CAPTION)
 
 
 def all_to_all_grid(found: Sequence[ValidatedPolicy]) -> Grid:

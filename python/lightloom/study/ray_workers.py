@@ -128,8 +128,8 @@ class RayWorkers(Generic[Work]):
         """Give an idle worker work; makes its actor if there is none."""
         if worker not in self._actors:
             options = {"num_cpus": 1, "max_restarts": 0, "max_task_retries": 0}
-            made = self._actor_class.options(**options, scheduling_strategy="SPREAD")
-            self._actors[worker] = made.remote(self._function)
+            actor = self._actor_class.options(**options, scheduling_strategy="SPREAD")
+            self._actors[worker] = actor.remote(self._function)
         self._busy[self._actors[worker].run.remote(work)] = worker
 
     def answers(self, timeout_s: float) -> list[Answer]:
@@ -181,9 +181,9 @@ def _current_cluster() -> str:
 
     A cluster that was killed leaves its address, at which Ray would wait for minutes.
     """
-    given = os.environ.get("RAY_ADDRESS", "")
-    if given:
-        return given
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address:
+        return address
     with contextlib.suppress(OSError):
         return (Path(tempfile.gettempdir()) / "ray/ray_current_cluster").read_text().strip()
     return ""

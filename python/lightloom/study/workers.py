@@ -94,8 +94,8 @@ class LocalWorkers(Generic[Work]):
     def answers(self, timeout_s: float) -> list[Answer]:
         """What came in, after this time at the latest."""
         busy = {self._processes[worker][0]: worker for worker in self._busy}
-        ready = [one for one in wait(list(busy), timeout_s) if isinstance(one, Connection)]
-        return [self._answer(busy[one]) for one in ready]
+        ready = [end for end in wait(list(busy), timeout_s) if isinstance(end, Connection)]
+        return [self._answer(busy[end]) for end in ready]
 
     def _answer(self, worker: int) -> Answer:
         connection, process = self._processes[worker]

@@ -114,12 +114,12 @@ def _paired(
     # the circle method: all servers but the last go round
     ring = [(place + layer) % (servers - 1) for place in range(servers - 1)] + [servers - 1]
     partner = dict(zip(ring, reversed(ring), strict=True))
-    found = []
+    steps = []
     for server in range(servers):
         shares = 0.4 * rng.dirichlet(np.full(servers, 8.0))
         shares[partner[server]] += 0.6
-        found.append(tuple(rng.multinomial(rows, shares / shares.sum()).tolist()))
-    return tuple(found)
+        steps.append(tuple(rng.multinomial(rows, shares / shares.sum()).tolist()))
+    return tuple(steps)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class ReplayedSteps:
     @property
     def moved_s(self) -> float:
         """Seconds of all all-to-alls together."""
-        return sum(one.moved_s for one in self.all_to_alls)
+        return sum(record.moved_s for record in self.all_to_alls)
 
 
 @dataclass(frozen=True)

@@ -187,10 +187,10 @@ def worker_spans(timeline: Timeline, workers: int) -> list[list[_Moved]]:
     names = np.array(timeline.categories)[timeline.category]
     found: list[list[_Moved]] = [[] for _ in range(workers)]
     for place in np.argsort(timeline.start_s, kind="stable"):
-        own = found[timeline.worker[place]]
+        spans = found[timeline.worker[place]]
         start, end = float(timeline.start_s[place]), float(timeline.end_s[place])
-        if names[place] == "reconfiguration" and own and own[-1].end_s == start:
-            own.pop()  # the wait for others, before that for circuits
+        if names[place] == "reconfiguration" and spans and spans[-1].end_s == start:
+            spans.pop()  # the wait for others, before that for circuits
         elif names[place] in ("ep", "dp"):
-            own.append(_Moved(str(names[place]), int(timeline.layer[place]), start, end))
+            spans.append(_Moved(str(names[place]), int(timeline.layer[place]), start, end))
     return found

@@ -63,8 +63,8 @@ def receive_udp(address: str, port: str, seconds: str) -> dict[str, float]:
                     first = now
                 received, last = received + 1, now
                 highest = max(highest, _NUMBER.unpack_from(content)[0])
-    found = {"frames": received, "highest": highest, "longest_gap_s": longest_s}
-    return {**found, "first_s": first}
+    facts = {"frames": received, "highest": highest, "longest_gap_s": longest_s}
+    return {**facts, "first_s": first}
 
 
 def send_udp(own: str, to: str, port: str, seconds: str) -> dict[str, float]:

@@ -109,8 +109,8 @@ def validate(
                 settle_s=settle.expected_s(job.ranks),
                 say=partial(say, policy),
             )
-            found = simulated(job, testbed.layout, policy=policy, settle=settle, delays=delays)
-            yield ValidatedPolicy(policy, measured, found, delays, os.getloadavg()[0])
+            step = simulated(job, testbed.layout, policy=policy, settle=settle, delays=delays)
+            yield ValidatedPolicy(policy, measured, step, delays, os.getloadavg()[0])
 
 
 def same_order(found: Sequence[ValidatedPolicy]) -> bool:

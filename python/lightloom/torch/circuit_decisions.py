@@ -171,9 +171,9 @@ class CircuitDecisions:
             self._wait(dist.all_gather_into_tensor(every, mine, self._group, async_op=True))
             demand = every.view(self._ranks, self._ranks).numpy().astype(np.uint64)
         told = self._asked(demand, layer, hidden_s) if self._rank == 0 else None
-        found = broadcast(told, self._group, self._wait)
+        decided = broadcast(told, self._group, self._wait)
         self._on_decision()
-        return found
+        return decided
 
     def _asked(
         self, demand: Demand | None, layer: int | None, hidden_s: Sequence[float]

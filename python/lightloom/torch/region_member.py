@@ -216,5 +216,5 @@ class RegionMember:
 
     def _note(self) -> None:
         """Keep which circuits of the server carry traffic from now on."""
-        own = [row for row in sorted(self._gate.circuits()) if self._server in row[::2]]
-        self.changes.append((time.monotonic(), own))
+        circuits = [row for row in sorted(self._gate.circuits()) if self._server in row[::2]]
+        self.changes.append((time.monotonic(), circuits))

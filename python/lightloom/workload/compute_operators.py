@@ -180,12 +180,12 @@ def load_launches(profile: Path | None = None) -> Launches:
     seconds = {name: value.value for name, value in values.items()}
     provenance = {f"launch.{name}": str(value) for name, value in resolved.items()}
     if profile is not None and profile.suffix.lower() != ".csv":
-        own = _read_toml(profile)
-        for name, value in (values_of(own.launch) if own.launch else {}).items():
+        measured = _read_toml(profile)
+        for name, value in (values_of(measured.launch) if measured.launch else {}).items():
             if value.value < 0:
                 raise HardwareError(f"{profile}: launch.{name} must not be below 0")
             seconds[name] = value.value
-            provenance[f"launch.{name}"] = _source(value, own, str(profile))
+            provenance[f"launch.{name}"] = _source(value, measured, str(profile))
     return Launches(**seconds, provenance=provenance)
 
 

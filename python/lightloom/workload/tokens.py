@@ -272,9 +272,9 @@ def _folded_once(
     """
 
     def reaching(count: int) -> npt.NDArray[Any]:
-        known = exact.get(count)
-        if known is not None:
-            return known
+        folded_before = exact.get(count)
+        if folded_before is not None:
+            return folded_before
         return mean_distinct(
             sums,
             demand.shape,

@@ -65,17 +65,17 @@ def _run(call: CommandCall) -> None:
         python=options.python or default_python(),
         say=lambda policy, step: outputs.say(f"{policy}: {step_line(step)}"),
     )
-    found = list(validated)
-    is_ordered = same_order(found)
+    results = list(validated)
+    is_ordered = same_order(results)
     outputs.print_and_write(
-        lambda console: print_rows(validation_grid(found), console),
+        lambda console: print_rows(validation_grid(results), console),
         lambda: {
             "job": asdict(job),
-            "policies": [asdict(one) for one in found],
+            "policies": [asdict(result) for result in results],
             "same_order": is_ordered,
         },
     )
     order = "the same" if is_ordered else "not the same"
     outputs.say(f"Policies come in {order} order on the testbed and in the simulator.")
-    if not (is_ordered and all(one.is_met for one in found)):
+    if not (is_ordered and all(result.is_met for result in results)):
         raise typer.Exit(1)

@@ -81,7 +81,7 @@ def try_layers(
 ) -> list[LayerTimes]:
     """Measure and predict the layers, and say how far they are apart."""
     compute = ComputeModel.load(gpu, profile, permutation="unfused")
-    found = []
+    trials = []
     for name, seq_len, tokens in tried_layers(model):
         shape = load_model(name)
         run = device.prepare_layer(shape, tokens, seq_len)
@@ -92,5 +92,5 @@ def try_layers(
             name, tokens, predicted_layer_s(compute, shape, tokens, seq_len), measured
         )
         report(str(layer))
-        found.append(layer)
-    return found
+        trials.append(layer)
+    return trials

@@ -94,12 +94,12 @@ class TriedShapes:
             experts = ((hidden, gated * width), (width, hidden))
             most = min(model.num_experts, 128)
             groups = tuple({(min(count, most), rows) for count, rows in GROUPS})
-        found = model.attention
+        attention = model.attention
         own: tuple[tuple[int, ...], ...] = ()
-        if found.kind in {"gqa", "mla"}:
-            keys = found.num_kv_heads if found.kind == "gqa" else found.num_heads
+        if attention.kind in {"gqa", "mla"}:
+            keys = attention.num_kv_heads if attention.kind == "gqa" else attention.num_heads
             own = tuple(
-                (1, found.num_heads, keys, length, found.qk_dim, found.v_dim)
+                (1, attention.num_heads, keys, length, attention.qk_dim, attention.v_dim)
                 for length in (2048, 4096, 8192)
             )
         return cls(tuple(sorted(linear)), tuple(sorted(groups)), experts, own or ATTENTION)

@@ -123,9 +123,9 @@ class TorchDevice:
         torch = self._torch
         left, right = self._values(m, k), self._values(n, k).t()
         if name.endswith("_fp8"):
-            one = torch.ones((), device=self._place)
+            scalar = torch.ones((), device=self._place)
             left, right = (value.to(torch.float8_e4m3fn) for value in (left, right))
-            scales = {"scale_a": one, "scale_b": one, "out_dtype": torch.bfloat16}
+            scales = {"scale_a": scalar, "scale_b": scalar, "out_dtype": torch.bfloat16}
             return lambda: torch._scaled_mm(left, right, **scales)
         if name.endswith("dgrad"):
             left, right = self._values(m, n), self._values(n, k)
@@ -292,10 +292,12 @@ class TorchDevice:
         rows = order // model.experts_per_token
         counts = experts.flatten().bincount(minlength=model.num_experts)
         ends = counts.cumsum(0).to(torch.int32)
-        found = self._activated(model, self._of_groups(states[rows], weights["up"], ends, counts))
-        found = self._of_groups(found, weights["down"], ends, counts)
-        found = found * chosen.flatten()[order, None].to(found.dtype)
-        return torch.zeros_like(states).index_add(0, rows, found)
+        rows_out = self._activated(
+            model, self._of_groups(states[rows], weights["up"], ends, counts)
+        )
+        rows_out = self._of_groups(rows_out, weights["down"], ends, counts)
+        rows_out = rows_out * chosen.flatten()[order, None].to(rows_out.dtype)
+        return torch.zeros_like(states).index_add(0, rows, rows_out)
 
     def _of_groups(self, states: Tensor, weights: Tensor, ends: Tensor, counts: Tensor) -> Any:
         if self._place == "cuda" and hasattr(self._torch, "_grouped_mm"):

@@ -39,9 +39,9 @@ def with_expansion(error: PlanError, scenario: Scenario, model: Model, fabric: F
     for factor in (1, *FACTORS):
         grown = scenario.model_copy(update={"gpus": factor * scenario.gpus})
         with contextlib.suppress(InputError):
-            found = _fastest(grown, model, fabric)
-            if found is not None:
-                return PlanError(f"{error}; {_words(found, scenario)}")
+            fastest = _fastest(grown, model, fabric)
+            if fastest is not None:
+                return PlanError(f"{error}; {_words(fastest, scenario)}")
     return error
 
 
@@ -56,7 +56,7 @@ def _fastest(scenario: Scenario, model: Model, fabric: Fabric) -> PredictedPlan 
         fixed |= {name: getattr(options, name) or value for name, value in published.items()}
     plan = options.model_copy(update=fixed)
     candidates = Candidates(scenario.model_copy(update={"plan": plan}), model, practice=False)
-    fitting = [one for one in candidates.fitting() if one.plan.cp > 1]
+    fitting = [fitted for fitted in candidates.fitting() if fitted.plan.cp > 1]
     estimates = candidates.estimates(fabric.adapt(candidates.machines))
     return next(iter(candidates.estimated(fitting, estimates)), None)
 

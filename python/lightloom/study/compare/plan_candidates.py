@@ -232,12 +232,12 @@ class Candidates:
         Those that cannot be placed on servers are left out, and those that a file of demand is
         not for.
         """
-        found = []
+        predicted = []
         for fitted in plans:
             with contextlib.suppress(DemandError, PlanError):
                 step = estimates.of(fitted)
-                found.append(PredictedPlan(fitted, step, step.step_time_s, is_screened=True))
-        return sorted(found, key=lambda choice: choice.order)
+                predicted.append(PredictedPlan(fitted, step, step.step_time_s, is_screened=True))
+        return sorted(predicted, key=lambda choice: choice.order)
 
     @property
     def machines(self) -> Cluster:
@@ -326,8 +326,8 @@ class Candidates:
     @property
     def _sizes(self) -> list[int]:
         """Sequences of a micro-batch, the fewest first; those given or published alone if any."""
-        given = self.scenario.plan
-        if given.micro_batches is not None or given.micro_batch_size is not None:
+        options = self.scenario.plan
+        if options.micro_batches is not None or options.micro_batch_size is not None:
             return [_micro_batch_size(self.scenario, self._model)]
         return [2**power for power in range(MAX_MICRO_BATCH_SIZE.bit_length())]
 

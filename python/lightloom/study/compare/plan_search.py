@@ -152,7 +152,7 @@ def _predicted(
     others = tuple(fabric for fabric in fabrics if fabric != PLAIN)
     stated = candidates.published()
     published = [] if stated is None else [stated]
-    unknown = [one for one in fitting if stated is None or one.plan != stated.plan]
+    unknown = [fitted for fitted in fitting if stated is None or fitted.plan != stated.plan]
     estimates = candidates.estimates(PLAIN.adapt(candidates.machines))
     estimated = candidates.estimated(unknown, estimates)
     leading = [*candidates.estimated(published, estimates), *estimated[:FINALISTS]]

@@ -44,16 +44,16 @@ class SharedWork:
         if key in kept:
             self.reused[kind] += 1
             kept.move_to_end(key)
-            found: Made = kept[key]
-            return found
-        found = make()
+            thing: Made = kept[key]
+            return thing
+        thing = make()
         self.made[kind] += 1
-        kept[key] = found
+        kept[key] = thing
         while len(kept) > 1 and (
             len(kept) > self.MOST or (size is not None and size([*kept.values()]) > self.MOST_BYTES)
         ):
             kept.popitem(last=False)
-        return found
+        return thing
 
 
 _shared: ContextVar[SharedWork | None] = ContextVar("shared", default=None)

@@ -234,10 +234,10 @@ class StepEstimates:
         if key not in self._sums:
             self._sums[key] = source.summed(**index)
         folded = fold_summed(model, source, self._sums[key], self.options, members)
-        found = GroupLoads.of(folded, tokens, once=self.options.deduplicate)
+        loads = GroupLoads.of(folded, tokens, once=self.options.deduplicate)
         by_layer = np.ones(model.num_moe_layers)
-        by_layer[layers] = found.by_layer
-        return dataclasses.replace(found, by_layer=by_layer)
+        by_layer[layers] = loads.by_layer
+        return dataclasses.replace(loads, by_layer=by_layer)
 
     def _passes(self, job: EstimatedJob) -> _Passes:
         plan, compute, model = job.plan, job.compute, self.model

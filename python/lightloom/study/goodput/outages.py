@@ -85,7 +85,7 @@ class Outages:
 
     def count(self, kind: str) -> Whole:
         """Failures of a kind in each run: (runs,)."""
-        is_kind = np.array([one.kind == kind for one in self.classes], dtype=bool)
+        is_kind = np.array([class_.kind == kind for class_ in self.classes], dtype=bool)
         there = self.start_s < self.horizon_s
         if not len(self.classes):
             return np.zeros(self.runs, dtype=np.int64)
@@ -109,10 +109,10 @@ def draw_outages(
     seed
         Of the random numbers.
     """
-    kinds = dict.fromkeys(one.kind for one in classes)
+    kinds = dict.fromkeys(class_.kind for class_ in classes)
     parts: list[tuple[Floats, Floats, Whole]] = []
     for kind in kinds:
-        numbers = [n for n, one in enumerate(classes) if one.kind == kind]
+        numbers = [n for n, class_ in enumerate(classes) if class_.kind == kind]
         rates = np.array([classes[n].per_s for n in numbers])
         if rates.sum() <= 0:
             continue
@@ -122,7 +122,7 @@ def draw_outages(
         at = stream.random(shape) * horizon_s
         pick = stream.choice(np.array(numbers), size=shape, p=rates / rates.sum())
         out = stream.exponential(1.0, shape)
-        repair = np.array([one.repair_s for one in classes])
+        repair = np.array([class_.repair_s for class_ in classes])
         at[np.arange(shape[1]) >= count[:, None]] = np.inf
         parts.append((at, at + out * repair[pick], pick))
     if not parts:

@@ -146,7 +146,7 @@ class FabricGoodput:
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""
         return {name: value for name, value in asdict(self).items() if name != "kinds"} | {
-            "kinds": [asdict(one) | {"lost_share": one.lost_share} for one in self.kinds]
+            "kinds": [asdict(kind) | {"lost_share": kind.lost_share} for kind in self.kinds]
         }
 
 
@@ -184,15 +184,15 @@ class Goodput(Shown):
         InputError
             If there is none.
         """
-        for one in self.results:
-            if one.fabric == fabric:
-                return one
-        known = ", ".join(one.fabric for one in self.results)
+        for result in self.results:
+            if result.fabric == fabric:
+                return result
+        known = ", ".join(result.fabric for result in self.results)
         raise InputError(f"fabric {echo(fabric)}: not simulated; expected one of {known}")
 
     def rows(self) -> list[dict[str, Any]]:
         """A row per fabric."""
-        return [one.row() for one in self.results]
+        return [result.row() for result in self.results]
 
     def to_polars(self) -> polars.DataFrame:
         """Return the :meth:`rows` as a table."""
@@ -210,7 +210,7 @@ class Goodput(Shown):
         return {
             "schema_version": SCHEMA_VERSION,
             "inputs": self.inputs,
-            "results": [one.to_json() for one in self.results],
+            "results": [result.to_json() for result in self.results],
             "published": list(self.published),
             "warnings": list(self.warnings),
         }

@@ -90,17 +90,17 @@ class GoodputSetting:
     @property
     def repair_s(self) -> float:
         """Mean time until a part is repaired."""
-        given = self.options.repair_s
-        return self.rates.repair_days.value * SECONDS_PER_DAY if given is None else given
+        repair_s = self.options.repair_s
+        return self.rates.repair_days.value * SECONDS_PER_DAY if repair_s is None else repair_s
 
     def recovery(self, interval_s: float, spares: int) -> Recovery:
         """What the job does about failures, with an interval and spare servers."""
-        given = self.options
+        options = self.options
         return Recovery(
             interval_s,
             self.checkpoint_s,
-            self.rates.detection_s.value if given.detection_s is None else given.detection_s,
-            self.rates.restart_s.value if given.restart_s is None else given.restart_s,
+            self.rates.detection_s.value if options.detection_s is None else options.detection_s,
+            self.rates.restart_s.value if options.restart_s is None else options.restart_s,
             spares,
         )
 
@@ -218,8 +218,12 @@ class _Quiet(Monitor[Row]):
 
 def _smaller(scenario: Scenario) -> Scenario | None:
     """The job with few replicas, if its plan is stated and scaled to the GPUs."""
-    model, given = model_of(scenario), scenario.plan
-    if given.source == "search" or given.dp is not None or given.global_batch_size is not None:
+    model, degrees = model_of(scenario), scenario.plan
+    if (
+        degrees.source == "search"
+        or degrees.dp is not None
+        or degrees.global_batch_size is not None
+    ):
         return None
     stated = Candidates(with_servers(scenario, model), model, None).stated
     if stated is None or stated.dp <= REPLICAS:
@@ -255,8 +259,8 @@ def classes_of(
     """
     rates, survives = setting.rates, setting.options.survives
     by_kind: dict[str, list[FailureClass]] = {}
-    for kind in dict.fromkeys(str(one.kind) for one in failed.failures):
-        outcomes = [one for one in failed.failures if one.kind == kind]
+    for kind in dict.fromkeys(str(failure.kind) for failure in failed.failures):
+        outcomes = [failure for failure in failed.failures if failure.kind == kind]
         for outcome in outcomes:
             if outcome.is_unaffected or not outcome.mean_out:
                 continue
@@ -275,11 +279,11 @@ def classes_of(
     if "link" not in by_kind and "nic" in by_kind:
         ratio = rates.per_year["link"].value / rates.per_year["nic"].value
         by_kind["link"] = [
-            dataclasses.replace(one, kind="link", per_s=ratio * one.per_s,
+            dataclasses.replace(failure, kind="link", per_s=ratio * failure.per_s,
                                 interrupts="link" not in survives)
-            for one in by_kind["nic"]
+            for failure in by_kind["nic"]
         ]  # fmt: skip
-    classes = [one for kind in by_kind.values() for one in kind]
+    classes = [failure for kind in by_kind.values() for failure in kind]
     return [*classes, *_power(setting, classes, cluster), *_of_job(setting)]
 
 
@@ -314,7 +318,7 @@ def _of_job(setting: GoodputSetting) -> Iterator[FailureClass]:
 
 def between_s(classes: Sequence[FailureClass]) -> float:
     """Mean time between failures after which the job computes something again."""
-    per_s = sum(one.per_s for one in classes if one.interrupts and not one.is_planned)
+    per_s = sum(class_.per_s for class_ in classes if class_.interrupts and not class_.is_planned)
     return 1 / per_s if per_s else math.inf
 
 
@@ -334,16 +338,16 @@ class FabricCase:
 
     def usd_per_step(self, spares: int) -> float:
         """Dollars of cluster and spare servers per useful step a day; infinity for none."""
-        one = next(one for one in self.by_spares if one.spares == spares)
-        steps = one.useful_steps_per_day
-        return (self.result.cluster_cost_usd + one.cost_usd) / steps if steps else math.inf
+        case = next(case for case in self.by_spares if case.spares == spares)
+        steps = case.useful_steps_per_day
+        return (self.result.cluster_cost_usd + case.cost_usd) / steps if steps else math.inf
 
 
 def _case(
     setting: GoodputSetting, result: FabricResult, part: Comparison, whole: Comparison
 ) -> FabricCase:
     job = whole.details["jobs"][result.fabric]
-    fabric = next(one for one in job.fabrics if one.name == result.fabric)
+    fabric = next(candidate for candidate in job.fabrics if candidate.name == result.fabric)
     cluster = fabric.adapt(job.cluster)
     scale = setting.gpus / part.inputs["scenario"]["gpus"]
     classes = classes_of(setting, part.result(result.fabric), cluster, scale)
@@ -399,12 +403,12 @@ def _kinds(
     setting: GoodputSetting, classes: Sequence[FailureClass], outages: Outages, spent: TimeSpent
 ) -> Iterator[KindLoss]:
     for kind in spent.kinds:
-        mine = [one for one in classes if one.kind == kind]
+        mine = [class_ for class_ in classes if class_.kind == kind]
         names = [name for name in SPENT if name not in ("useful", "checkpoints")]
         yield KindLoss(
             kind,
             float(outages.count(kind).mean()) / setting.options.days,
-            statistics.fmean(one.longer_share for one in mine),
+            statistics.fmean(class_.longer_share for class_ in mine),
             {name: spent.mean_share(name, kind) for name in names},
         )
 

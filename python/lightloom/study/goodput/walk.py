@@ -221,8 +221,8 @@ def spend(outages: Outages, recovery: Recovery) -> TimeSpent:
         What the job does about it.
     """
     classes = outages.classes
-    kinds = tuple(dict.fromkeys(one.kind for one in classes))
-    kind_of = np.array([*(kinds.index(one.kind) for one in classes), len(kinds)])
+    kinds = tuple(dict.fromkeys(class_.kind for class_ in classes))
+    kind_of = np.array([*(kinds.index(class_.kind) for class_ in classes), len(kinds)])
     changes = _changes_of(outages)
     waits = changes.is_stopped | (changes.servers_out > recovery.spares)
     job = _Job(recovery, len(kinds), outages.runs)

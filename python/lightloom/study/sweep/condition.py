@@ -79,15 +79,15 @@ class Condition:
     @property
     def names(self) -> list[tuple[str, ...]]:
         """Paths of the options in it."""
-        found = []
+        parts = []
         todo: list[ast.AST] = [self.tree]
         while todo:
             node = todo.pop()
             if isinstance(node, ast.Name | ast.Attribute):
-                found.append(_path(node))
+                parts.append(_path(node))
             else:
                 todo.extend(ast.iter_child_nodes(node))
-        return found
+        return parts
 
     def holds(self, values: Mapping[str, object]) -> bool:
         """Whether it is true of values by path.

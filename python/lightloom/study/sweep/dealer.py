@@ -34,21 +34,21 @@ class Dealer:
         if self._again:
             number = self._again.pop()
             return range(number, number + 1)
-        own = self._own.get(worker) or next(self._runs, range(0)) or self._half()
+        run = self._own.get(worker) or next(self._runs, range(0)) or self._half()
         # the last points of a run are divided among all
-        count = max(1, min(self._at_once(), -(-len(own) // workers)))
-        self._own[worker] = own[count:]
-        return own[:count]
+        count = max(1, min(self._at_once(), -(-len(run) // workers)))
+        self._own[worker] = run[count:]
+        return run[:count]
 
     def _half(self) -> range:
         """Half of what the worker with the most points has not begun."""
         if not any(self._own.values()):
             return range(0)
         other = max(self._own, key=lambda worker: len(self._own[worker]))
-        own = self._own[other]
-        middle = len(own) // 2
-        self._own[other] = own[:middle]
-        return own[middle:]
+        run = self._own[other]
+        middle = len(run) // 2
+        self._own[other] = run[:middle]
+        return run[middle:]
 
     def _at_once(self) -> int:
         if self._seconds is None:

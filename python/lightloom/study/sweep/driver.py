@@ -172,18 +172,18 @@ class SweepDriver:
 
     def _deal(self) -> bool:
         """Give every idle worker work; whether there was any."""
-        given = False
+        dealt = False
         for worker in [] if self.is_late else self._workers.idle():
             tasks = self._tasks(worker)
             if not tasks:
                 break
-            given = True
+            dealt = True
             self._workers.give(worker, tasks)
-        return given
+        return dealt
 
     def _tasks(self, worker: int) -> list[PointTask]:
         """The next points of a worker that are missing."""
-        store, known = self._store, self._given.get(worker, {})
+        store, points = self._store, self._given.get(worker, {})
         while numbers := self._dealer.next(worker, self._workers.count):
             tasks = []
             for number in numbers:
@@ -193,10 +193,10 @@ class SweepDriver:
                 if task is None:
                     continue
                 identity, values, point = task
-                known[number] = identity, values
+                points[number] = identity, values
                 tasks.append(point)
             if tasks:
-                self._given[worker] = known
+                self._given[worker] = points
                 return tasks
             self._show()
             self._keep()
@@ -216,9 +216,9 @@ class SweepDriver:
         return self._identities.of(scenario), values, PointTask(number, scenario)
 
     def _take(self, answer: Answer) -> None:
-        given = self._given.pop(answer.worker, {})
+        points = self._given.pop(answer.worker, {})
         if answer.kind == "lost":
-            self._take_back(given, str(answer.content))
+            self._take_back(points, str(answer.content))
             return
         content = answer.content
         assert isinstance(content, TaskOutcomes)
@@ -226,7 +226,7 @@ class SweepDriver:
         self.reuse.made.update(content.made)
         self.reuse.reused.update(content.reused)
         for outcome in content.outcomes:
-            identity, values = given[outcome.number]
+            identity, values = points[outcome.number]
             self._finish(identity, values, outcome)
 
     def _take_back(self, given: dict[int, tuple[str, Values]], reason: str) -> None:

@@ -30,11 +30,11 @@ class NumberSet:
         ValueError
             If it is no such text.
         """
-        found = cls()
+        numbers = cls()
         for part in filter(None, text.split(",")):
             first, _, last = part.partition("-")
-            found.add_range(range(int(first), int(last or first) + 1))
-        return found
+            numbers.add_range(range(int(first), int(last or first) + 1))
+        return numbers
 
     def add(self, number: int) -> None:
         """Add a number."""

@@ -107,12 +107,12 @@ def find_option(path: tuple[str, ...], what: str = "axis") -> StudyOption:
     table = _table_of(path)
     if table is None or path[-1] not in table.model_fields or _inner(table, path[-1]):
         name = ".".join(path).removeprefix(f"{FABRICS}.")
-        known = [*_names(Scenario)]
+        names = [*_names(Scenario)]
         if table is not None:
-            known += [".".join((*path[:-1], field)) for field in table.model_fields]
+            names += [".".join((*path[:-1], field)) for field in table.model_fields]
         last = path[-1]
-        ends = [n for n in known if n.rpartition(".")[2] in {last, *(last + s for s in SUFFIXES)}]
-        hint = f"; did you mean '{ends[0]}'?" if ends else did_you_mean(".".join(path), known)
+        ends = [n for n in names if n.rpartition(".")[2] in {last, *(last + s for s in SUFFIXES)}]
+        hint = f"; did you mean '{ends[0]}'?" if ends else did_you_mean(".".join(path), names)
         raise InputError(f"{what} {echo(name, quoted=False)}: no option of a study{hint}")
     return StudyOption(path, table)
 

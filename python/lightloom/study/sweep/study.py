@@ -129,14 +129,14 @@ MOST_TRIED = 1_000_000
 
 def _plain(tables: Mapping[str, object], before: str = "") -> list[tuple[str, Any]]:
     """Values by dotted path, for conditions."""
-    found = []
+    problems = []
     for key, value in tables.items():
         if isinstance(value, Mapping):
             inside = "" if not before and key == "fabric_options" else f"{before}{key}."
-            found += _plain(value, inside)
+            problems += _plain(value, inside)
         else:
-            found.append((f"{before}{key}", value))
-    return found
+            problems.append((f"{before}{key}", value))
+    return problems
 
 
 def load_sweep(path: Path | str) -> SweepStudy:

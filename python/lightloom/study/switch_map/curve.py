@@ -101,10 +101,10 @@ def refined(simulate: Simulate, never_s: float, tolerance: float) -> StepCurve:
     error, checks, open_ = 0.0, 0, [ends]
     while open_:
         middles = [math.sqrt(low * high) for low, high in open_]
-        found = simulate(middles)
+        times = simulate(middles)
         before = StepCurve(dict(steps), never_s)
         divided: list[tuple[float, float]] = []
-        for (low, high), middle, step in zip(open_, middles, found, strict=True):
+        for (low, high), middle, step in zip(open_, middles, times, strict=True):
             off = abs(before.step_s(middle) - step) / step
             steps[middle], checks = step, checks + 1
             halves = math.log10(high / low) / 2

@@ -125,7 +125,7 @@ class MapCurve:
             "port_usd": self.port_usd,
             "network_without_ports_usd": self.network_usd,
             "cluster_without_ports_usd": self.cluster_usd,
-            "rivals": [vars(one) for one in self.rivals],
+            "rivals": [vars(rival) for rival in self.rivals],
             "gain": self.gain,
             **{key: None if math.isinf(value) else value for key, value in borders.items()},
         }

@@ -131,12 +131,13 @@ def _variants(scenario: Scenario, job: ModelJob) -> Iterator[tuple[str, ModelJob
             plan = dataclasses.replace(fitted.plan, overlap_all_to_all="chunks", overlap_chunks=4)
             fitted = dataclasses.replace(fitted, plan=plan)
         try:
-            one = prepare(other, fitted)
+            prepared = prepare(other, fitted)
         except InputError:
             continue
-        if one.options.deduplicate == job.options.deduplicate and "deduplicate" in str(changed):
+        is_same = prepared.options.deduplicate == job.options.deduplicate
+        if is_same and "deduplicate" in str(changed):
             continue
-        yield name, one
+        yield name, prepared
 
 
 @dataclass
@@ -190,31 +191,31 @@ class _Site:
     def settled(self, fabric: Fabric) -> tuple[Fabric, float]:
         """The fastest candidate of a fabric that leaves settings open, and its step."""
         networks = Networks(self.job, self.workloads)
-        found = list(strategies.candidates(fabric, networks).values()) or [fabric]
-        steps = self._steps(found)
-        best = min(range(len(found)), key=lambda number: steps[number])
-        return found[best], steps[best]
+        candidates = list(strategies.candidates(fabric, networks).values()) or [fabric]
+        steps = self._steps(candidates)
+        best = min(range(len(candidates)), key=lambda number: steps[number])
+        return candidates[best], steps[best]
 
     def rivals(self) -> tuple[RivalFabric, ...]:
         """The fabrics that are not reconfigured."""
-        found = []
+        steps = []
         for fabric in self.job.fabrics:
             if isinstance(fabric, MixNet):
                 continue
             _, step_s = self.settled(fabric)
             costs = self.job.costs[fabric.name]
-            found.append(
+            steps.append(
                 RivalFabric(fabric.name, step_s, costs.network.total_usd, costs.cluster.total_usd)
             )
-        return tuple(found)
+        return tuple(steps)
 
     def curve(self, variant: str, degree: int, rivals: tuple[RivalFabric, ...]) -> MapCurve:
         """The reconfigurable fabric with a number of optical ports."""
         job = self.job
-        given = next(one for one in job.fabrics if isinstance(one, MixNet))
-        base = given.replace(ports=degree, link_up_s=0.0, per_pair_s=0.0, label=given.name)
+        stated = next(candidate for candidate in job.fabrics if isinstance(candidate, MixNet))
+        base = stated.replace(ports=degree, link_up_s=0.0, per_pair_s=0.0, label=stated.name)
         fabric, _ = self.settled(_with_delay(base, 0.0))
-        (never_s,) = self._steps([fabric.replace(when="never", label=given.name)])
+        (never_s,) = self._steps([fabric.replace(when="never", label=stated.name)])
         curve = refined(
             lambda delays: self._steps([_with_delay(fabric, delay) for delay in delays]),
             never_s,

@@ -99,9 +99,9 @@ def follow_forks(session: Any, note: Path) -> None:
     @functools.wraps(make)  # what makes loaders anew asks which parameters there are
     def without_workers(*args: object, **kwargs: object) -> None:
         """Data is loaded where it is used: what workers would send has no data."""
-        given = signature.bind(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
         for name in _OF_WORKERS:
-            given.arguments.pop(name, None)
-        make(*given.args, **given.kwargs)
+            bound.arguments.pop(name, None)
+        make(*bound.args, **bound.kwargs)
 
     data.DataLoader.__init__ = without_workers  # type: ignore[method-assign]
