@@ -88,7 +88,9 @@ def test_several_rotors_are_as_much_faster(rotor, network_model):
     one = simulate(send(1, sizes), rotor(), network_model=network_model)
     four = simulate(send(1, sizes), rotor(uplinks=4), network_model=network_model)
     lit = slot_of(1) * SLOT_S + DARK_S + LINK_S
-    assert one.step_time_s - lit == pytest.approx(4 * (four.step_time_s - lit), rel=1e-6)
+    # as packets, flows begin on a grid of 100 ns, and four end one at a time
+    allowed = 1e-6 if network_model == "flow" else 1e-3
+    assert one.step_time_s - lit == pytest.approx(4 * (four.step_time_s - lit), rel=allowed)
 
 
 def test_small_transfers_take_the_packet_nics(rotor):

@@ -404,7 +404,7 @@ def names(draw: Draws) -> tuple:
 
 def profile(draw: Draws) -> tuple:
     rate = draw.number(0, 1, GBPS, 100 * GBPS, 400 * GBPS, 1_600 * GBPS)
-    return text(draw, *NAMES["transport"]), rate
+    return text(draw, *NAMES["transport"]), rate, draw.pick([packet_network(draw), None])
 
 
 def draw_request(draw: Draws, *, wide: bool = False) -> dict[str, Any]:

@@ -53,6 +53,7 @@ def packet_request(rng, transport):
         "destination": (source + away) % np.uint32(hosts),
         "size_bytes": integers(rng, np.uint64, count, [0, 1, 4_096, 10**5, 10**6]),
         "start_ps": integers(rng, np.uint64, count, [0, 0, 1_000, 10**8]),
+        "priority": integers(rng, np.uint8, count, [0, 0, 1, 7]),
         "route_starts": np.zeros(0, np.uint64),
         "route_links": np.zeros(0, np.uint32),
     }
@@ -67,7 +68,7 @@ def packet_request(rng, transport):
         "detection_ps": rng.choice([0, 10**5]),
         "circuits": circuits(rng),
     }
-    config, parameters = _core.packet_profile(transport, rate_bps)
+    config, parameters = _core.packet_profile(transport, rate_bps, None)
     config["routing"], config["seed"] = rng.choice([*choices("routing")]), rng.randrange(3)
     config["flowlet_gap_ps"] = rng.choice([0, 10**5])
     return [network, config, parameters, flows, operations(rng, count), run]

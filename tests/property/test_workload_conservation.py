@@ -285,7 +285,11 @@ def test_strategies_of_all_to_alls_move_the_same_bytes_with_every_overlap(data):
     assert unmatched(changed.graph) == []
     times = plan.tp if plan.strategy == "baseline" else 1
     assert changed.traffic["ep"].total_bytes == times * plain.traffic["ep"].total_bytes
-    assert changed.traffic["tp"] == plain.traffic["tp"]
+    if plan.strategy == "baseline" and not plan.sequence_parallel:
+        # every TP rank gets all results over the network, and gathers none inside
+        assert changed.traffic["tp"].total_bytes <= plain.traffic["tp"].total_bytes
+    else:
+        assert changed.traffic["tp"] == plain.traffic["tp"]
     gpus = min(8, plan.gpus)
     eps = Eps(gpus, 100_000_000_000, 0, servers_per_tor=4, servers_per_pod=16)
     inside = NvSwitch(2_400_000_000_000, 0)

@@ -42,7 +42,7 @@ class CalibrateOptions(Strict):
     )
     model: Name | None = Field(None, description="A name of 'lightloom models', or a config.json.")
     repeats: Annotated[Whole, Field(le=1000)] = Field(
-        5, description="Measurements of each operation, of which the median counts."
+        5, description="Measurements, of which the median counts."
     )
 
 

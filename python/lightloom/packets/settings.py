@@ -165,13 +165,13 @@ def resolve(scenario: PacketScenario, call: Callable[[str], str] = str) -> Packe
     return PacketSettings(name, tables, frozenset(set_keys))
 
 
-def _hint(key: str, known: Mapping[str, Any]) -> str:
+def _hint(key: str, known: Mapping[str, object]) -> str:
     has = f"; it has {', '.join(known)}" if known else "; it has none of its own"
     return did_you_mean(key[:60], known) or has
 
 
 def _own_parameter(
-    known: Mapping[str, Any], published: Mapping[str, Any], key: str, value: Any, name: str
+    known: Mapping[str, object], published: Mapping[str, object], key: str, value: Any, name: str
 ) -> Any:
     """A parameter of the transport itself, of the kind that its profile's value is."""
     default = known[key]

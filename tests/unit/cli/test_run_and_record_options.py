@@ -43,7 +43,7 @@ WRONG_OF_RUN = {
     "--rate": {"--rate 0": "--rate 0: expected more than 0"},
     "--gpu": {
         "--gpu h10": "unknown GPU 'h10'; did you mean 'h100'?; known: a100, h100, h800, h200, "
-        "b200, gb200, gb300, b300, mi300x, mi355x"
+        "b200, gb200, gb300, b300, mi300x, mi325x, mi350x, mi355x"
     },
     "--fabrics": {"--fabrics ,": "fabrics: expected at least one name, such as fat-tree,mixnet"},
     "--demand": {
@@ -52,6 +52,7 @@ WRONG_OF_RUN = {
     },
     "--set": {"--set plan.tp=x": "plan.tp = x: expected a whole number"},
     "--network": {"--network x": "--network x: expected one of flow, packet"},
+    "--point": {"--point x": "--point x: expected a whole number"},
     "--seeds": {"--seeds 0": "--seeds 0: expected at least 1"},
     "--open": {"--open=maybe": "option '--open' does not take a value; see lightloom --help"},
 }

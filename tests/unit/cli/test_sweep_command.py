@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from importlib.util import find_spec
+from pathlib import Path
 
 import polars
 import pytest
@@ -58,7 +59,7 @@ def rows(out):
 
 def children(process):
     tasks = f"/proc/{process.pid}/task/{process.pid}/children"
-    return [int(word) for word in open(tasks, encoding="ascii").read().split()]
+    return [int(word) for word in Path(tasks).read_text(encoding="ascii").split()]
 
 
 def test_killed_workers_and_a_killed_driver_change_nothing(study, tmp_path):

@@ -92,7 +92,7 @@ KNOWN_FABRICS = ", ".join(FABRICS)
          "'mixtral-8x7b'?; expected a name from 'lightloom models' or the path of a config.json"),
         (f"{JOB} --gpu a101",
          "unknown GPU 'a101'; did you mean 'a100'?; known: a100, h100, h800, h200, b200, gb200, "
-         "gb300, b300, mi300x, mi355x"),
+         "gb300, b300, mi300x, mi325x, mi350x, mi355x"),
         (f"{JOB} --gpu no.toml", "no.toml: no such file"),
         (f"{JOB} --fabrics mixnett", "unknown fabric 'mixnett'; did you mean 'mixnet'?; known: "
          f"{KNOWN_FABRICS}, or a .toml file"),

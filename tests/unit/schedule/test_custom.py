@@ -52,8 +52,8 @@ def installed(monkeypatch):
     ]
     monkeypatch.setattr(
         plugins,
-        "entry_points",
-        lambda group: [entry for entry in found if entry.group == group],
+        "_installed",
+        lambda group, _places: {entry.name: entry for entry in found if entry.group == group},
     )
     monkeypatch.setattr(
         importlib.metadata.EntryPoint, "load", lambda self: globals()[self.value.split(":")[1]]

@@ -21,13 +21,13 @@ def core(attention, seq_len, *, sequences=1.0, split=1, backward=False):
 
 
 def test_linear_attention_takes_its_flops_and_its_bytes():
-    flops = KERNELS.scores(TOKENS * linear_flops(DELTA), False, False)
+    flops = KERNELS.scores(TOKENS * linear_flops(DELTA), None, False)
     moved = KERNELS.elementwise(TOKENS * linear_elements(DELTA), 1, 8)
     assert core(DELTA, TOKENS) == pytest.approx(flops.kernel_s + moved.kernel_s)
 
 
 def test_the_backward_pass_of_linear_attention_moves_twice_the_bytes():
-    flops = KERNELS.scores(TOKENS * linear_flops(DELTA), False, True)
+    flops = KERNELS.scores(TOKENS * linear_flops(DELTA), None, True)
     moved = KERNELS.elementwise(TOKENS * linear_elements(DELTA), 2, 8)
     assert core(DELTA, TOKENS, backward=True) == pytest.approx(flops.kernel_s + moved.kernel_s)
 

@@ -30,7 +30,7 @@ class ValidateOptions(SizeOptions):
     settle_time: Name = Field(
         "20ms", description=SizeOptions.model_fields["settle_time"].description
     )
-    repeats: Steps = Field(5, description="Number of steps whose median counts.")
+    repeats: Steps = Field(5, description="Measurements, of which the median counts.")
     python: Name | None = Field(None, description=PYTHON)
 
 

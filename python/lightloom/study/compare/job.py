@@ -781,11 +781,9 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
     """
     options = scenario.demand
     if not model.num_moe_layers:
-        changed = [
-            name
-            for name in DemandOptions.model_fields
-            if getattr(options, name) != getattr(DemandOptions(), name)
-        ]
+        usual = DemandOptions()
+        names = DemandOptions.model_fields
+        changed = [name for name in names if getattr(options, name) != getattr(usual, name)]
         if changed:
             raise DemandError(
                 f"{model.name} has no experts, so that nothing would read the demand's "

@@ -279,10 +279,10 @@ class _Step:
         spans = self.layout.spans
         self._places = (spans["dense-gradient"], spans["expert-dp"])
         self._stages = (plan.pp, plan.vpp, plan.pp_layout)
-        waits = self._waits(follows=True)
+        forward, backward = self._waits(follows=True)
         #: what passes of stages wait for, forward and backward, ``(pp,)`` each
-        self.waits = [self.counts @ each for each in waits]
-        self._wait_for_tables(waits)
+        self.waits = [self.counts @ each for each in (forward, backward)]
+        self._wait_for_tables(forward, backward)
         lone = self.waits
         if self.sharded != "states":
             # where the pipeline fills and empties, nothing is reduced before a pass
@@ -293,7 +293,7 @@ class _Step:
         self.lone = self.forward + self.backward
         self.lone[:, DP] += sum(lone) - sum(self.waits)
 
-    def _wait_for_tables(self, waits: tuple[Floats, Floats]) -> None:
+    def _wait_for_tables(self, forward: Floats, backward: Floats) -> None:
         """Add what embedding and output projection are waited for with ZeRO-3.
 
         A pass begins with one of them, and nothing hides it; the other may be gathered, or
@@ -312,9 +312,9 @@ class _Step:
                 self.waits[0][0] += gathered
                 self.waits[1][0] += reduced
                 continue
-            hidden = computing[0] if not waits[0][-1] else 0.0
+            hidden = computing[0] if not forward[-1] else 0.0
             self.waits[0][-1] += max(0.0, gathered - hidden)
-            hidden = float(self.counts[-1].sum()) * (computing[1] if not waits[1][-1] else 0.0)
+            hidden = float(self.counts[-1].sum()) * (computing[1] if not backward[-1] else 0.0)
             self.waits[1][-1] += gathered + max(0.0, reduced - hidden)
 
     def _steady(self) -> Floats:
