@@ -98,7 +98,7 @@ UNSTABLE = {
     # relaying it differs by .1 %. Rings wait for slots as well: 3 % of imbalance made 6.6 % of a
     # step.
     "rotornet": {
-        **dict.fromkeys(("rate", "compute", "bytes", "sequence"), 0.12),
+        **dict.fromkeys(("rate", "compute", "bytes", "sequence", "batches"), 0.12),
         "imbalance": 0.10,
         "waits": 0.03,
     },
