@@ -34,7 +34,7 @@ pub(super) const WINDOW: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DctcpParameters {
-    /// Window at the start, in packets; `None`: what fills a round trip, and [`WINDOW`] at least.
+    /// Window at the start, in packets; `None`: what fills a round trip, and `WINDOW` at least.
     pub initial_window: Option<u32>,
     /// Window up to which it doubles per round trip at the start, in packets.
     pub initial_threshold: u32,

@@ -53,7 +53,7 @@ const LARGEST: u32 = 1 << 14;
 #[serde(deny_unknown_fields)]
 pub struct EqdsParameters {
     /// Packets' worth of speculative credit, and of credit wanted at a time; `None`: what fills a
-    /// round trip, and [`WINDOW`] at least. At most 16,384.
+    /// round trip, and `WINDOW` at least. At most 16,384.
     pub window: Option<u32>,
     /// Time between pulls of a NIC, in percent of that of a full packet with Ethernet framing.
     pub pull_percent: u32,

@@ -49,7 +49,7 @@ pub struct MptcpParameters {
     /// Subflows of a flow.
     pub subflows: u16,
     /// Window of each at the start, in packets; `None`: their share of what fills a round trip, and
-    /// [`WINDOW`] at least.
+    /// `WINDOW` at least.
     pub initial_window: Option<u32>,
     /// Window up to which it doubles per round trip at the start, in packets.
     pub initial_threshold: u32,

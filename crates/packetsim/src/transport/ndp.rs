@@ -39,7 +39,7 @@ const WINDOW: u32 = 50;
 #[serde(deny_unknown_fields)]
 pub struct NdpParameters {
     /// Packets that a flow sends before the first pull; `None`: what fills a round trip, and
-    /// [`WINDOW`] at least.
+    /// `WINDOW` at least.
     pub window: Option<u32>,
     /// Rate of the pulls of a NIC, in percent of what its link carries; below 100 leaves room for
     /// retransmissions.

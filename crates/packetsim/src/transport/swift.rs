@@ -36,7 +36,7 @@ const WINDOW: u32 = 15;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwiftParameters {
-    /// Window at the start, in packets; `None`: what fills a round trip, and [`WINDOW`] at least.
+    /// Window at the start, in packets; `None`: what fills a round trip, and `WINDOW` at least.
     pub initial_window: Option<f64>,
     /// Minimum and maximum of the window, in packets.
     pub min_window: f64,
@@ -51,7 +51,7 @@ pub struct SwiftParameters {
     /// Target of a path without links and a large window.
     #[serde(rename = "base_target_ps")]
     pub base_target: Duration,
-    /// What each link from sender to receiver adds to it; `None`: [`PER_LINK`], and all of them the
+    /// What each link from sender to receiver adds to it; `None`: `PER_LINK`, and all of them the
     /// round trip of an idle network at least, else a flow alone would shrink its window.
     #[serde(rename = "per_link_ps")]
     pub per_link: Option<Duration>,
