@@ -184,6 +184,8 @@ class SweepFolder:
                 f"{self.path}: results of another study, which has none of these points; name"
                 " another folder"
             )
+        # whatever ends this, the next one relabels again, by identities
+        write_text(json_text({**manifest, "digest": ""}), self.path / MANIFEST)
         seen: set[str] = set()
         for file in old:
             self._relabel_file(file, found, seen)
@@ -196,6 +198,8 @@ class SweepFolder:
         is_aside = file.parent.name == OTHER
         mine = polars.col("id").is_in([identity for identity in found if identity not in seen])
         kept, others = frame.filter(mine), frame.filter(~mine)
+        # several points may have the same inputs, and each will have the rows of the first
+        kept = kept.filter(polars.col("point") == polars.col("point").first().over("id"))
         others = others.filter(~polars.col("id").is_in(list(found)))
         seen |= set(kept["id"].to_list())
         if not is_aside and len(others):

@@ -7,6 +7,7 @@ number of flows, then has lines of source, destination, priority, port, bytes an
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,8 @@ import numpy.typing as npt
 from lightloom.errors import InputError, echo
 from lightloom.inputs.files import decode
 
-_CONNECTION = re.compile(r"(\d+)->(\d+)((?: \w+ [\d.eE+-]+)*)")
+_WHOLE = re.compile(r"[0-9]{1,18}")
+_CONNECTION = re.compile(r"([0-9]{1,18})->([0-9]{1,18})((?: \w+ [\d.eE+-]+)*)")
 #: what a connection may say: the first are read, the others do not matter here
 _READ, _IGNORED = ("start", "size"), ("id", "prio")
 
@@ -81,14 +83,14 @@ def _connection(line: str) -> _Row:
             f"{unknown or 'triggers'}: not read; expected start and size, and what waits for what "
             "as the column 'after' of a table of flows"
         )
-    if match is None or not set(_READ) <= said.keys() or not said["size"].isdigit():
+    if match is None or not set(_READ) <= said.keys() or not _WHOLE.fullmatch(said["size"]):
         raise InputError(f"{echo(line)}: expected such as '0->13 start 0 size 2000000'")
     return int(match[1]), int(match[2]), int(said["size"]), _number(said["start"], line) / 1e12
 
 
 def _ns3_flow(line: str) -> _Row:
     words = line.split()
-    if len(words) != 6 or not all(word.isdigit() for word in words[:5]):
+    if len(words) != 6 or not all(map(_WHOLE.fullmatch, words[:5])):
         raise InputError(
             f"{echo(line)}: expected source, destination, priority, port, bytes and seconds, such "
             "as '0 13 3 100 2000000 2.0'"
@@ -98,6 +100,9 @@ def _ns3_flow(line: str) -> _Row:
 
 def _number(word: str, line: str) -> float:
     try:
-        return float(word)
+        number = float(word)
+        if math.isfinite(number):
+            return number
+        raise ValueError
     except ValueError:
         raise InputError(f"{echo(line)}: expected a number, not {echo(word)}") from None

@@ -22,9 +22,9 @@ class Packets:
     seed
         Of the hashes that spread flows over paths, and of random choices in queues.
     repeats
-        ``once``: what happens several times alike in a whole step is simulated once, and long
-        steady states are skipped. ``each``: every time, and all of it, flows that may meet in a
-        network of their own. ``together``: all flows in one network.
+        ``once``: what happens several times alike in a whole step is simulated once. ``each``:
+        every time, with the same result; flows that may meet are in a network of their own.
+        ``together``: all flows in one network.
     full
         Whether a whole step may run as packets whatever its size.
     """

@@ -101,7 +101,7 @@ class LocalWorkers(Generic[Work]):
         connection, process = self._processes[worker]
         try:
             kind, content = connection.recv()
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):  # also in the middle of what it sent
             process.join()
             connection.close()
             del self._processes[worker]
@@ -130,7 +130,7 @@ def _serve(function: Callable[[Work, Send], object], connection: Connection) -> 
             work = connection.recv()
             content = function(work, lambda part: connection.send(("part", part)))
             connection.send(("done", content))
-    except (EOFError, ConnectionError, KeyboardInterrupt):
+    except (EOFError, OSError, KeyboardInterrupt):
         return  # there is no more work, or whoever started this has gone
     finally:
         connection.close()

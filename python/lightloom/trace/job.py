@@ -327,12 +327,17 @@ def _by_place(
 
 
 def _are_rings(calls: dict[int, tuple[Call, ...]], world_size: int) -> bool:
-    """Whether ranks receive from as far as they send in the group of all, phase by phase."""
+    """Whether ranks receive from as far as they send in the group of all, phase by phase.
+
+    What is half of the ranks away is as far in both directions, as in a pipeline of two stages.
+    """
     for rank, issued in calls.items():
         passed: Counter[tuple[str, int]] = Counter()
         for call in issued:
             if call.op in MESSAGES and call.peer is not None and len(call.ranks) == world_size:
                 ahead = call.ranks.index(call.peer) - call.ranks.index(rank)
+                if 2 * ahead % world_size == 0:
+                    return False
                 sends = call.op == "send"
                 passed[call.phase, (ahead if sends else -ahead) % world_size] += 1 if sends else -1
         if any(passed.values()):

@@ -133,6 +133,11 @@ class Kernels:
 
     def operator_seconds(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
         """Time of one measured operator that computes and moves so much, s."""
+        if name not in self.efficiencies.curves:
+            raise HardwareError(
+                f"{self.gpu.name}: no measured products in {self.precision}; choose another"
+                " precision, or give a profile that has them"
+            )
         curve = self.efficiencies.curves[name]
         narrow = self.quantizes and name.endswith(SUFFIXES[self.precision])
         peak = self.gpu.peak_flops(self.precision if narrow else "bf16")

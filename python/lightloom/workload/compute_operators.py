@@ -373,8 +373,14 @@ def _source(table: CurveTable | MemoryTable | Value, file: EfficiencyFile, name:
 
 def _override(base: Efficiencies, user: Efficiencies) -> Efficiencies:
     changed = user.provenance.keys()
+    curves = {
+        key: replace(curve, score_s=curve.score_s or base.curves[key].score_s)
+        if key in base.curves
+        else curve
+        for key, curve in user.curves.items()
+    }
     return Efficiencies(
-        curves={**base.curves, **user.curves},
+        curves={**base.curves, **curves},
         memory={**base.memory, **user.memory},
         sustained=user.sustained if "sustained" in changed else base.sustained,
         assumed=(base.assumed - changed) | user.assumed,

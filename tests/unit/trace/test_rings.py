@@ -32,8 +32,16 @@ def job(world, calls, ranks):
     return make_trace(world, ["python", "train.py"], recorded, groups)
 
 
+@pytest.mark.parametrize(("world", "step"), [(2, 1), (4, 2), (8, 4)])
+def test_half_way_around_may_be_a_pipeline_of_two_stages(world, step):
+    def calls(rank):
+        return messages(world, [(rank + step) % world], [(rank - step) % world])
+
+    assert missing_ranks(job(world, calls, [0]))
+
+
 @pytest.mark.parametrize(
-    ("world", "steps"), [(3, [1]), (8, [2]), (8, [-3, 1]), (9, [4, 4]), (2, [1]), (12, [5, 1, 7])]
+    ("world", "steps"), [(3, [1]), (8, [2]), (8, [-3, 1]), (9, [4, 4]), (12, [5, 1, 7])]
 )
 def test_a_ring_of_all_ranks_is_one_role_whichever_are_recorded(world, steps):
     def calls(rank):

@@ -31,8 +31,9 @@ impl PacketFlows {
             simulation.finish_on_arrival();
             return Ok(Self::One(simulation));
         }
-        let (reuses, skips) = (repeats != Repeats::Each, repeats == Repeats::Once);
-        let scenes = Scenes::new(transport, topology, config, reuses, skips)?;
+        // steady states are not skipped: timers stand still meanwhile, and where scenes become one
+        // their past takes other windows (decision 18)
+        let scenes = Scenes::new(transport, topology, config, repeats == Repeats::Once, false)?;
         Ok(Self::Scenes(Box::new(scenes)))
     }
 

@@ -7,10 +7,10 @@ use lightloom_packetsim::{Config, PacketError, TransportKind, fitted};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Repeats {
     /// Flows that may meet have a network of their own, which is simulated once for all that
-    /// happen alike (see [`lightloom_packetsim::Scenes`]), and without long steady states.
+    /// happen alike (see [`lightloom_packetsim::Scenes`]).
     #[default]
     Once,
-    /// As `Once`, each time it happens, and with steady states: where none is skipped, the same.
+    /// The same, each time it happens.
     Each,
     /// All flows are in one network.
     InOneNetwork,

@@ -424,8 +424,8 @@ class PacketOptions(Strict):
     )
     repeats: Literal["once", "each", "together"] = Field(
         "once",
-        description="How often what repeats in a whole step is simulated: once, without long steady"
-        " states; each time, with them; or together, all flows in one network.",
+        description="How often what repeats in a whole step is simulated: once; each time, with the"
+        " same result; or together, all flows in one network.",
     )
     full: Switch = Field(
         False, description="Continue even if the simulation will take over ten minutes."

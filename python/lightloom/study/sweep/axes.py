@@ -207,6 +207,8 @@ def zipped(axes: Sequence[SweepAxis], together: Sequence[Sequence[str]]) -> list
     by_name |= {axis.option.name: axis for axis in axes}
     groups: list[list[SweepAxis]] = []
     for names in together:
+        if not names:
+            raise InputError("zip: expected the names of axes, got an empty list")
         for name in names:
             if name not in by_name:
                 raise InputError(f"zip {name}: no axis has this name; add it to [sweep.axes]")

@@ -63,8 +63,10 @@ class Condition:
         InputError
             If it is none, or does more than compare.
         """
+        if len(text) > _LONGEST:
+            raise InputError(f"condition {echo(text)}: expected {_LONGEST} characters at most")
         try:
-            tree = ast.parse(text[:_LONGEST], mode="eval").body
+            tree = ast.parse(text, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise InputError(
                 f"condition {echo(text)}: expected a comparison, such as 'gpus <= 256'"
@@ -99,7 +101,7 @@ class Condition:
         """
         try:
             return bool(_value(self.tree, values))
-        except (TypeError, ZeroDivisionError) as error:
+        except (TypeError, ValueError, ArithmeticError) as error:
             raise InputError(f"condition {echo(self.text)}: {error}") from None
         except KeyError as error:
             raise InputError(
@@ -129,7 +131,10 @@ def _value(node: ast.AST, values: Mapping[str, object]) -> Any:
         inner = _value(node.operand, values)
         return not inner if isinstance(node.op, ast.Not) else -inner
     if isinstance(node, ast.BinOp):
-        return _ARITHMETIC[type(node.op)](_value(node.left, values), _value(node.right, values))
+        left, right = _value(node.left, values), _value(node.right, values)
+        if not (isinstance(left, int | float) and isinstance(right, int | float)):
+            raise TypeError("only numbers are computed with")
+        return _ARITHMETIC[type(node.op)](left, right)
     if isinstance(node, ast.Compare):
         left = _value(node.left, values)
         for sign, operand in zip(node.ops, node.comparators, strict=True):

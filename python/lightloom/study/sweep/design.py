@@ -103,7 +103,7 @@ class SweepDesign:
     def values(self, number: int) -> Values | None:
         """The values of a point, or ``None`` where a condition leaves the combination out."""
         values: Values = {}
-        is_first: dict[str, bool] = {}
+        indices: dict[str, int] = {}
         rest = number
         for column in reversed(range(len(self.groups))):
             group = self.groups[column]
@@ -114,13 +114,14 @@ class SweepDesign:
                 index = 0
                 found = [axis.at(float(self.drawn[number, column])) for axis in group]
             for axis, value in zip(group, found, strict=True):
-                values[axis.name], is_first[axis.name] = value, index == 0
+                values[axis.name], indices[axis.name] = value, index
         known = {**self.base, **values}
-        for axis in self.axes:
-            if axis.when is not None and not axis.when.holds(known):
-                if not is_first[axis.name]:
-                    return None
-                values[axis.name] = None
+        for group in self.groups:
+            off = [axis for axis in group if axis.when is not None and not axis.when.holds(known)]
+            # where none of them matters, one combination stands for all
+            if len(off) == len(group) and indices[group[0].name]:
+                return None
+            values |= dict.fromkeys((axis.name for axis in off), None)
         if self.where is not None and not self.where.holds({**self.base, **values}):
             return None
         return {axis.name: values[axis.name] for axis in self.axes}

@@ -164,8 +164,10 @@ class SweepDriver:
                 self._keep()
                 self._show()
         finally:
-            self._workers.stop()
-            self._keep(now=True)
+            try:
+                self._keep(now=True)
+            finally:
+                self._workers.stop()
 
     def _keep(self, *, now: bool = False) -> None:
         self._store.keep(wall_s=self.wall_s, reuse=self.reuse, now=now)

@@ -74,6 +74,8 @@ class Identities:
     def _hash(self, path: Path) -> str:
         try:
             place = path / "config.json" if path.is_dir() else path
+            if path.is_dir() and not place.exists():
+                return _hash_of_folder(path)
             content = place.read_bytes() if place.is_file() else None
         except (OSError, ValueError):
             return ""
@@ -87,3 +89,13 @@ class Identities:
                 named = None
         whole = content + json.dumps(named, sort_keys=True, default=str).encode()
         return "file:" + hashlib.sha256(whole).hexdigest()
+
+
+def _hash_of_folder(folder: Path) -> str:
+    """A hash of what files a folder has, how large they are and when each was last written."""
+    files = [
+        (file.name, file.stat().st_size, file.stat().st_mtime_ns)
+        for file in sorted(folder.iterdir())
+        if file.is_file()
+    ]
+    return "folder:" + hashlib.sha256(repr(files).encode()).hexdigest()

@@ -6,6 +6,7 @@ import functools
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, create_model
@@ -85,7 +86,7 @@ class StudyOption:
         """
         if self.unit and isinstance(value, str | int | float):
             return parse_quantity(value, self.unit, f"axis {self.name}")
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
             raise InputError(f"axis {self.name} = {echo(value)}: a range goes between two numbers")
         return float(value)
 

@@ -97,6 +97,8 @@ class SweepStudy:
             inner = tables
             for key in axis.option.path[:-1]:
                 inner = inner.setdefault(key, {})
+                if not isinstance(inner, dict):
+                    raise InputError(f"{self.name}: {key} = {echo(inner)}: expected a table")
             inner[axis.option.path[-1]] = value
         return study_of(tables, self.name, self.folder)
 

@@ -56,7 +56,7 @@ def _casting(function: Callable[..., Any], wide: bool) -> Callable[..., Any]:
     @functools.wraps(function)
     def run(*args: object, **kwargs: object) -> Any:
         dtype = _format()
-        if dtype is None:
+        if dtype is None or kwargs.get("out") is not None:  # PyTorch leaves the latter alone
             return function(*args, **kwargs)
         dtype = torch.float32 if wide else dtype
         args = tuple(_cast(value, dtype) for value in args)

@@ -30,7 +30,7 @@ class InventedNumber(float):
         return number
 
     def __reduce__(self) -> Any:
-        return float, (float(self),)
+        return float, (float.__float__(self),)
 
     __hash__ = float.__hash__
 
@@ -68,5 +68,8 @@ for _name in (
     "mod", "rmod", "pow", "rpow", "neg", "pos", "abs", "round",
 ):  # fmt: skip
     setattr(InventedNumber, f"__{_name}__", _computing(f"__{_name}__"))
-for _name in ("lt", "le", "gt", "ge", "eq", "ne", "bool", "int", "trunc", "floor", "ceil"):
+for _name in (
+    "lt", "le", "gt", "ge", "eq", "ne", "bool", "int", "trunc", "floor", "ceil", "float",
+    "divmod", "rdivmod",
+):  # fmt: skip
     setattr(InventedNumber, f"__{_name}__", _deciding(f"__{_name}__"))

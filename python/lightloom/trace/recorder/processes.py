@@ -20,7 +20,10 @@ from .places import RefusedError, place
 _SUBREAPER, _PARENT_ENDED = 36, 1
 
 #: parameters of loaders of data that are of processes which load it
-_OF_WORKERS = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context")
+_OF_WORKERS = (
+    *("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context"),
+    "timeout",
+)
 
 _ONE_RANK = "a trace is of one rank: start it as torchrun would, with RANK and WORLD_SIZE set"
 
