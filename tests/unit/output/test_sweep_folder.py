@@ -121,6 +121,20 @@ def test_another_axis_keeps_rows_of_its_default(tmp_path):
     assert set(frame["compute_spread"]) == {0.1, 0.2}
 
 
+def test_points_with_equal_inputs_keep_a_row_each(tmp_path):
+    axes = {
+        "cluster.rate_gbps": [100, 400],
+        "mixnet.ports": [4],
+        "mixnet.link_up_s": {"from": 1, "to": 5, "when": "cluster.rate_gbps > 200"},
+    }
+    drawn = {"design": "random", "points": 8}
+    out = tmp_path / "out"
+    sweep(study_of(axes, **drawn), out, LossyWorkers(2))
+    rows = len(table(out))
+    sweep(study_of(axes, **drawn, best="step_time_s"), out, LossyWorkers(2), resume=True)
+    assert len(table(out)) == rows == 2 * manifest(out)["done"]
+
+
 def test_changed_content_of_a_file_is_another_point(tmp_path):
     from importlib import resources
 

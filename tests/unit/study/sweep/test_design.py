@@ -185,3 +185,32 @@ def test_a_billion_points_take_no_memory():
     assert swept.design.size == 10**9
     last = swept.design.values(10**9 - 1)
     assert math.isclose(last["mixnet.fixed_s"], 1.0)
+
+
+def test_an_axis_that_does_not_matter_leaves_the_others_of_its_group():
+    axes = {
+        "cluster.rate_gbps": [100, 400],
+        "gpus": [64, 128],
+        "mixnet.ports": {"values": [2, 4], "when": "cluster.rate_gbps > 200"},
+    }
+    found = points(study(axes, zip=[["gpus", "mixnet.ports"]]))
+    assert sorted((v["cluster.rate_gbps"], v["gpus"], v["mixnet.ports"] or 0) for v in found) == [
+        (100, 64, 0), (100, 128, 0), (400, 64, 2), (400, 128, 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"where": f"{'gpus >= 1 and ' * 80}gpus <= 256"}, "1000 characters at most"),
+        ({"where": "'%' % gpus == 'x'"}, "only numbers are computed with"),
+        ({"where": "'a' * 99999999999 == 'x'"}, "only numbers are computed with"),
+        ({"zip": [[]]}, "expected the names of axes"),
+    ],
+)
+def test_what_no_point_can_be_told_by_is_one_line(options, text):
+    assert text in refused({"cluster.rate_gbps": [100, 200]}, **options)
+
+
+def test_a_range_is_finite():
+    assert "between two numbers" in refused({"gpus": {"from": 8, "to": math.inf, "count": 3}})
