@@ -31,9 +31,7 @@ impl PacketFlows {
             simulation.finish_on_arrival();
             return Ok(Self::One(simulation));
         }
-        // steady states are not skipped: timers stand still meanwhile, and where scenes become one
-        // their past takes other windows (decision 18)
-        let scenes = Scenes::new(transport, topology, config, repeats == Repeats::Once, false)?;
+        let scenes = Scenes::new(transport, topology, config, repeats == Repeats::Once)?;
         Ok(Self::Scenes(Box::new(scenes)))
     }
 

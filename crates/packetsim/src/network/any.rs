@@ -158,12 +158,6 @@ pub trait RepeatableSimulation: AnySimulation {
 
     /// Whether all flows are done and no packet is left.
     fn is_drained(&self) -> bool;
-
-    /// See [`Transport::spare`].
-    fn spare(&self, flow: PacketFlowId) -> u32;
-
-    /// See [`Transport::shorten`].
-    fn shorten(&mut self, flow: PacketFlowId, packets: u32);
 }
 
 impl<T: Transport + Clone + 'static> RepeatableSimulation for Simulation<T> {
@@ -181,15 +175,5 @@ impl<T: Transport + Clone + 'static> RepeatableSimulation for Simulation<T> {
 
     fn is_drained(&self) -> bool {
         self.core.is_drained()
-    }
-
-    fn spare(&self, flow: PacketFlowId) -> u32 {
-        self.transport.spare(&self.core, flow)
-    }
-
-    fn shorten(&mut self, flow: PacketFlowId, packets: u32) {
-        let mtu = self.core.config().mtu;
-        self.core.flows.shorten(flow, packets, mtu);
-        self.transport.shorten(flow, packets);
     }
 }

@@ -200,14 +200,6 @@ impl Flows {
         self.finishes_on_acknowledgement = true;
     }
 
-    /// A flow ends so many full packets earlier.
-    pub(super) fn shorten(&mut self, flow: PacketFlowId, packets: u32, mtu: u32) {
-        let state = &mut self.state[flow.index()];
-        state.packets -= packets;
-        state.size.0 -= u64::from(packets) * u64::from(mtu);
-        debug_assert!(state.received < state.packets, "it goes on");
-    }
-
     /// A flow that was added without a start starts at this time.
     pub(super) fn set_start(&mut self, flow: PacketFlowId, time: Time) {
         let start = &mut self.state[flow.index()].start;

@@ -85,8 +85,7 @@ impl std::fmt::Debug for Scenes {
 }
 
 impl Scenes {
-    /// An idle network; `reuses` whether scenes that are known are not simulated again,
-    /// `skips` whether long steady states are not simulated.
+    /// An idle network; `reuses` whether scenes that are known are not simulated again.
     ///
     /// # Errors
     /// If the configuration makes no sense.
@@ -95,7 +94,6 @@ impl Scenes {
         topology: Topology,
         config: Config,
         reuses: bool,
-        skips: bool,
     ) -> Result<Self, PacketError> {
         let rate = topology.links().iter().map(|link| link.rate).max().unwrap_or_default();
         let width = topology.link_ids().map(|link| topology.width(link)).max().unwrap_or(1);
@@ -105,7 +103,7 @@ impl Scenes {
         idle.finish_on_arrival();
         let footprints = Footprints::new(idle.core());
         let packet = Duration(packet.0 / u64::from(width));
-        let setting = Setting { idle, packet, skips };
+        let setting = Setting { idle, packet };
         let holders = vec![NONE; footprints.count()];
         Ok(Self {
             setting,

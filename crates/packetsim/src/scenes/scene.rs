@@ -109,11 +109,11 @@ impl Scene {
         setting: &Setting,
         observer: &mut dyn Observer,
     ) -> Result<&mut Live, PacketError> {
-        let Setting { idle, packet, skips } = setting;
-        let live = self.live.get_or_insert_with(|| Live::new(&**idle, *packet, *skips));
+        let Setting { idle, packet } = setting;
+        let live = self.live.get_or_insert_with(|| Live::new(&**idle, *packet));
         while let Some(batch) = self.batches.get(self.applied) {
             let at = Time(batch.at.since(self.start).0);
-            while live.run(at, true, observer)?.is_some() {}
+            while live.run(at, observer)?.is_some() {}
             for item in &batch.items {
                 match item {
                     Item::Flow(_, flow) => live.add_flow(flow)?,
@@ -138,7 +138,7 @@ impl Scene {
         let until = Time(until.since(self.start).0);
         self.live(setting, observer)?;
         let live = self.live.as_mut().expect("it has one now");
-        while let Some(ended) = live.run(until, false, observer)? {
+        while let Some(ended) = live.run(until, observer)? {
             let now = live.now().since(Time::ZERO);
             self.seen += ended.len();
             if self.seen > known.ends.len() {
@@ -176,18 +176,18 @@ impl Scene {
         while !live.is_drained() {
             match live.next_time() {
                 Some(next) if start + next.since(Time::ZERO) <= now => {
-                    live.run(next, true, observer)?;
+                    live.run(next, observer)?;
                 }
                 _ => return Ok(false),
             }
         }
-        known.drained = Some((live.now().since(Time::ZERO), live.hops().0));
+        known.drained = Some((live.now().since(Time::ZERO), live.hops()));
         Ok(true)
     }
 
     /// Packets that have crossed a link in its own network.
     pub(super) fn simulated_hops(&self) -> u64 {
-        self.live.as_ref().map_or(0, |live| live.hops().1)
+        self.live.as_ref().map_or(0, Live::hops)
     }
 }
 
@@ -196,8 +196,6 @@ pub(super) struct Setting {
     pub(super) idle: Box<dyn RepeatableSimulation>,
     /// Time in which the fastest link sends the payload of a packet.
     pub(super) packet: Duration,
-    /// Whether long steady states are skipped.
-    pub(super) skips: bool,
 }
 
 fn flow_of(item: &Item) -> Option<PacketFlowId> {

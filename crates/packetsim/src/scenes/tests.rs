@@ -1,10 +1,10 @@
-//! Scenes against one network, and what is skipped against what is not.
+//! Scenes against one network, and what is reused against what is not.
 
 use super::{SceneHops, Scenes};
 use crate::config::Config;
 use crate::flow::{FlowSpec, PacketFlowId};
 use crate::hash::mix;
-use crate::presets::{fat_tree, leaf_spine, smallest_radix, star};
+use crate::presets::{leaf_spine, star};
 use crate::tests::flow;
 use crate::topology::Topology;
 use crate::transport::{TransportKind, TransportName, profile};
@@ -15,14 +15,12 @@ const US: u64 = 1_000_000;
 const RATE: Rate = Rate(100_000_000_000);
 const HOSTS: u32 = 16;
 
-fn fabric(number: usize) -> Topology {
-    let (rate, delay) = (RATE, Duration(US));
-    match number {
-        0 => star(HOSTS, rate, delay).unwrap(),
-        1 => leaf_spine(HOSTS, 4, 4, rate, rate, delay).unwrap(),
-        2 => leaf_spine(HOSTS, 8, 2, rate, rate, delay).unwrap(),
-        _ => fat_tree(HOSTS, smallest_radix(HOSTS), rate, delay).unwrap(),
-    }
+fn one_switch() -> Topology {
+    star(HOSTS, RATE, Duration(US)).unwrap()
+}
+
+fn leaves() -> Topology {
+    leaf_spine(HOSTS, 4, 4, RATE, RATE, Duration(US)).unwrap()
 }
 
 fn parts(transport: &str) -> (TransportKind, Config) {
@@ -34,36 +32,18 @@ fn at(time: u64, ends: [u32; 2], bytes: u64) -> FlowSpec {
     FlowSpec { start: Time(time), ..flow((ends[0], ends[1]), bytes) }
 }
 
-/// Flows by when they start.
-fn load(kind: usize) -> Vec<FlowSpec> {
-    let all = |size: &dyn Fn(u64) -> u64| {
-        let pairs = (0..HOSTS).flat_map(|a| (0..HOSTS).map(move |b| (a, b)));
-        let near = pairs.filter(|(a, b)| a != b && a % 4 == b % 4);
-        near.map(|ends| at(0, ends.into(), size(u64::from(ends.0 * HOSTS + ends.1)))).collect()
-    };
-    let mut flows: Vec<FlowSpec> = match kind {
-        // A permutation, an all-to-all of groups of four, one of uneven sizes.
-        0 => (0..HOSTS).map(|host| at(0, [host, (host + 5) % HOSTS], 20_000_000)).collect(),
-        1 => all(&|_| 6_000_000),
-        2 => all(&|pair| 3_000_000 + mix(pair) % 5_000_000),
-        // Four to one, and short flows on the way.
-        3 => (1..5)
-            .map(|host| at(0, [host, 0], 8_000_000))
-            .chain((0..8).map(|number| at(200 * US * u64::from(number), [8 + number, 1], 50_000)))
-            .collect(),
-        // One after the other.
-        _ => (0..HOSTS)
-            .map(|host| at(150 * US * u64::from(host), [host, (host + 7) % HOSTS], 10_000_000))
-            .collect(),
-    };
-    flows.sort_by_key(|flow| flow.start);
-    flows
+/// All-to-alls of uneven sizes, in groups of four hosts.
+fn uneven() -> Vec<FlowSpec> {
+    let pairs = (0..HOSTS).flat_map(|a| (0..HOSTS).map(move |b| (a, b)));
+    let near = pairs.filter(|(a, b)| a != b && a % 4 == b % 4);
+    let size = |pair: u32| (3_000_000 + mix(u64::from(pair)) % 5_000_000) / 40;
+    near.map(|ends| at(0, ends.into(), size(ends.0 * HOSTS + ends.1))).collect()
 }
 
 #[test]
 fn flows_begin_at_the_next_multiple_of_100_ns() {
     let flows = [at(1, [0, 1], 4_096), at(100_001, [2, 3], 4_096), at(200_000, [4, 5], 4_096)];
-    let (ends, _) = in_scenes("ideal", &fabric(0), &flows, [true, false]);
+    let (ends, _) = in_scenes("ideal", &one_switch(), &flows, true);
     let spans: Vec<u64> = ends.iter().map(|end| end.0 - ends[0].0).collect();
     assert_eq!(spans, [0, 100_000, 100_000]);
 }
@@ -73,10 +53,10 @@ fn in_scenes(
     transport: &str,
     topology: &Topology,
     flows: &[FlowSpec],
-    [reuses, skips]: [bool; 2],
+    reuses: bool,
 ) -> (Vec<Time>, SceneHops) {
     let (kind, config) = parts(transport);
-    let mut scenes = Scenes::new(kind, topology.clone(), config, reuses, skips).unwrap();
+    let mut scenes = Scenes::new(kind, topology.clone(), config, reuses).unwrap();
     let mut ends = vec![Time::ZERO; flows.len()];
     let mut run = |scenes: &mut Scenes, limit: Time| {
         let mut finished = Vec::new();
@@ -109,65 +89,12 @@ fn in_one(transport: &str, topology: &Topology, flows: &[FlowSpec]) -> Vec<Time>
     (0..flows.len() as u32).map(|flow| core.flow(PacketFlowId(flow)).received_at).collect()
 }
 
-fn spans(flows: &[FlowSpec], ends: &[Time]) -> Vec<f64> {
-    let spans = flows.iter().zip(ends).map(|(flow, end)| end.since(flow.start).0 as f64);
-    let mut spans: Vec<f64> = spans.collect();
-    spans.sort_by(f64::total_cmp);
-    spans
-}
-
-/// Mean and p99 of the times that flows take.
-fn summary(flows: &[FlowSpec], ends: &[Time]) -> [f64; 2] {
-    let spans = spans(flows, ends);
-    let mean = spans.iter().sum::<f64>() / spans.len() as f64;
-    [mean, spans[(spans.len() * 99).div_ceil(100) - 1]]
-}
-
-/// The licence of what is skipped: 20 scenarios of each transport that can be shortened.
-fn check_skips(transport: &str) {
-    let (mut all, mut simulated) = (0, 0);
-    for fabric_number in 0..4 {
-        let topology = fabric(fabric_number);
-        for kind in 0..5 {
-            let flows = load(kind);
-            let (whole, _) = in_scenes(transport, &topology, &flows, [false, false]);
-            let (found, hops) = in_scenes(transport, &topology, &flows, [true, true]);
-            let [whole, found] = [whole, found].map(|ends| summary(&flows, &ends));
-            for (whole, found) in whole.into_iter().zip(found) {
-                let error = (found / whole - 1.0).abs();
-                assert!(error < 0.01, "{transport} {fabric_number} {kind}: {whole} {found}");
-            }
-            all += hops.all;
-            simulated += hops.simulated;
-        }
-    }
-    assert!(simulated < all, "{transport}: {simulated} of {all}");
-}
-
-#[test]
-fn steady_states_of_ideal_flows_are_skipped() {
-    check_skips("ideal");
-}
-
-#[test]
-fn steady_states_of_roce_are_skipped() {
-    check_skips("roce");
-}
-
-#[test]
-fn steady_states_of_dctcp_are_skipped() {
-    check_skips("dctcp");
-}
-
 #[test]
 fn flows_that_start_together_end_as_in_one_network() {
     for name in TransportName::ALL.iter().map(|name| name.name()) {
-        let flows = load(2)
-            .into_iter()
-            .map(|flow| FlowSpec { size: lightloom_model::Bytes(flow.size.0 / 40), ..flow });
-        let flows: Vec<FlowSpec> = flows.collect();
-        let topology = fabric(1);
-        let (ends, _) = in_scenes(name, &topology, &flows, [true, false]);
+        let flows = uneven();
+        let topology = leaves();
+        let (ends, _) = in_scenes(name, &topology, &flows, true);
         // All of them meet: one scene, in which flows have their numbers.
         assert_eq!(ends, in_one(name, &topology, &flows), "{name}");
     }
@@ -176,7 +103,7 @@ fn flows_that_start_together_end_as_in_one_network() {
 #[test]
 fn equal_scenes_are_simulated_once_and_end_alike() {
     for name in TransportName::ALL.iter().map(|name| name.name()) {
-        let topology = fabric(1);
+        let topology = leaves();
         let round = |start: u64| {
             let pairs = [[0, 5], [1, 5], [4, 2], [8, 13], [9, 12]];
             pairs.map(|ends| at(start, ends, 400_000))
@@ -184,8 +111,8 @@ fn equal_scenes_are_simulated_once_and_end_alike() {
         // The last two rounds are near enough to meet.
         let starts = [0, 30_000, 70_000, 110_000, 110_003].map(|start| start * US);
         let flows: Vec<FlowSpec> = starts.into_iter().flat_map(round).collect();
-        let (once, hops) = in_scenes(name, &topology, &flows, [true, false]);
-        let (each, all) = in_scenes(name, &topology, &flows, [false, false]);
+        let (once, hops) = in_scenes(name, &topology, &flows, true);
+        let (each, all) = in_scenes(name, &topology, &flows, false);
         assert_eq!(once, each, "{name}");
         assert_eq!(hops.all, all.all, "{name}");
         // The last round is one of three that are simulated: the first, and both that meet.
@@ -201,11 +128,11 @@ fn equal_scenes_are_simulated_once_and_end_alike() {
 
 #[test]
 fn scenes_that_a_flow_joins_become_one() {
-    let topology = fabric(1);
+    let topology = leaves();
     for name in ["roce", "dctcp"] {
         let flows =
             [([0, 1], 0), ([4, 5], 3), ([1, 4], 10)].map(|(ends, us)| at(us * US, ends, 500_000));
-        let (scenes, hops) = in_scenes(name, &topology, &flows, [true, false]);
+        let (scenes, hops) = in_scenes(name, &topology, &flows, true);
         let one = in_one(name, &topology, &flows);
         for (scene, one) in scenes.iter().zip(&one) {
             let error = scene.0.abs_diff(one.0) as f64 / one.0 as f64;

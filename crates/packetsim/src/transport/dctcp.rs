@@ -329,11 +329,6 @@ impl Transport for Dctcp {
         }
     }
 
-    fn spare(&self, core: &Core, flow: PacketFlowId) -> u32 {
-        let packets = core.flow(flow).packets;
-        self.senders.get(flow).map_or(0, |sender| packets - sender.next.max(sender.recover))
-    }
-
     fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         let sender = &mut self.senders[flow];
         sender.flags &= !TIMER;

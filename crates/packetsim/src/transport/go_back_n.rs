@@ -72,16 +72,6 @@ impl GoBackN {
         sender.next < sender.packets
     }
 
-    /// See [`crate::transport::Transport::spare`].
-    pub(super) fn spare(&self, flow: PacketFlowId) -> u32 {
-        self.senders.get(flow).map_or(0, |sender| sender.packets - sender.next)
-    }
-
-    /// See [`crate::transport::Transport::shorten`].
-    pub(super) fn shorten(&mut self, flow: PacketFlowId, packets: u32) {
-        self.senders[flow].packets -= packets;
-    }
-
     /// The first packet that is not acknowledged, and the next one to send.
     #[inline]
     pub(super) fn span(&self, flow: PacketFlowId) -> (u32, u32) {

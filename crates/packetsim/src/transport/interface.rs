@@ -72,18 +72,6 @@ pub trait Transport {
         let _ = (core, nic);
     }
 
-    /// Packets at the end of a flow without which all would have been as it was so far; none where
-    /// that is not known.
-    fn spare(&self, core: &Core, flow: PacketFlowId) -> u32 {
-        let _ = (core, flow);
-        0
-    }
-
-    /// A flow ends so many packets earlier, of those that it can spare; the core knows that.
-    fn shorten(&mut self, flow: PacketFlowId, packets: u32) {
-        let _ = (flow, packets);
-    }
-
     /// A timer set by [`Core::set_timer`] for a flow expires.
     fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         let _ = (core, flow);

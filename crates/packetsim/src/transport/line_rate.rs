@@ -108,14 +108,6 @@ impl Transport for LineRate {
         self.packets.prefetch(packet);
     }
 
-    fn spare(&self, _core: &Core, flow: PacketFlowId) -> u32 {
-        self.packets.spare(flow)
-    }
-
-    fn shorten(&mut self, flow: PacketFlowId, packets: u32) {
-        self.packets.shorten(flow, packets);
-    }
-
     fn timer(&mut self, core: &mut Core, flow: PacketFlowId) {
         if self.packets.timer(core, flow) {
             self.active.add(core.endpoints(flow).source(), flow, core.priority(flow));

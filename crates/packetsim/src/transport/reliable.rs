@@ -84,21 +84,6 @@ impl Reliable {
         either!(self, packets => packets.receive(core, nic, packet))
     }
 
-    /// See [`crate::transport::Transport::spare`]; not known of packets that are sent again alone.
-    pub(super) fn spare(&self, flow: PacketFlowId) -> u32 {
-        match self {
-            Self::GoBackN(packets) => packets.spare(flow),
-            Self::Selective(_) => 0,
-        }
-    }
-
-    /// See [`crate::transport::Transport::shorten`].
-    pub(super) fn shorten(&mut self, flow: PacketFlowId, packets: u32) {
-        if let Self::GoBackN(sent) = self {
-            sent.shorten(flow, packets);
-        }
-    }
-
     /// A flow's timer expires; returns whether it sends something again.
     pub(super) fn timer(&mut self, core: &mut Core, flow: PacketFlowId) -> bool {
         either!(self, packets => packets.timer(core, flow))
