@@ -15,7 +15,7 @@ use super::nics::Nics;
 use super::routing::Routing;
 use super::slab::NO_PACKET;
 use super::telemetry::Stamp;
-use crate::config::{Balancing, Config, PathChoice};
+use crate::config::{Balancing, Config};
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::PacketEvent;
@@ -296,7 +296,7 @@ impl Core {
     }
 
     /// Paths as they were before all failures.
-    fn initial_routing(&self) -> &Routing {
+    pub(super) fn initial_routing(&self) -> &Routing {
         self.failures.initial.as_deref().unwrap_or(&self.routing)
     }
 
@@ -587,7 +587,7 @@ impl Core {
     }
 
     /// The links that a flow's packets take (the first path, if it has several).
-    fn path_of(&self, flow: PacketFlowId) -> Option<Vec<PacketLinkId>> {
+    pub(super) fn path_of(&self, flow: PacketFlowId) -> Option<Vec<PacketLinkId>> {
         let key = self.flows.key(flow);
         if key.is_explicit() {
             let link = |crossed| self.flows.route_link(key, true, crossed);
@@ -650,41 +650,6 @@ impl Core {
     pub(crate) fn reorders(&self) -> bool {
         !matches!(self.config.balancing, Balancing::Hash | Balancing::Valiant)
             || !self.topology.spraying_nics().is_empty()
-    }
-
-    /// Time that a flow takes on an idle network until its last byte is received: the closed form
-    /// of store-and-forward along its path (the first one, if it has several).
-    pub fn ideal_time(&self, flow: PacketFlowId) -> Option<Duration> {
-        let path = self.path_of(flow)?;
-        let state = self.flow(flow);
-        let full = self.config.packet_bytes() as u16;
-        let tail = self.packet_size(flow, state.packets - 1) as u16;
-        // Equal packets follow one another at the pace of the slowest links so far, of as many side
-        // by side as they are sprayed over. The last one waits for the one before it on its link,
-        // which may be longer, unless they take different paths behind the first link.
-        let overtakes = self.config.paths != PathChoice::Ecmp || self.reorders();
-        let others = u64::from(state.packets - 1);
-        let (mut first_arrival, mut slowest, mut tail_arrival) = (0_u64, (0_u64, 1_u64), 0_u64);
-        for (index, &link) in path.iter().enumerate() {
-            let links = self.fabric.links();
-            let delay = links.delay(link).0;
-            let span = links.transmission(link, full).0;
-            let width = u64::from(self.topology.width(link));
-            if u128::from(span) * u128::from(slowest.1) > u128::from(slowest.0) * u128::from(width)
-            {
-                slowest = (span, width);
-            }
-            first_arrival += span + delay;
-            let free_at = match others.checked_sub(width) {
-                None => 0,
-                Some(_) if overtakes && index > 0 => 0,
-                Some(before) => first_arrival - delay + before * slowest.0 / slowest.1,
-            };
-            tail_arrival = tail_arrival.max(free_at) + links.transmission(link, tail).0 + delay;
-        }
-        // That of the last full one.
-        let before = others.checked_sub(1).map(|it| first_arrival + it * slowest.0 / slowest.1);
-        Some(Duration(tail_arrival.max(before.unwrap_or_default())))
     }
 }
 

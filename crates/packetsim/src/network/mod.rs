@@ -4,6 +4,7 @@
 //! - `fabric`: moves packets over links (`links`, `slab`, `queueing`, `pfc`, `event_log`);
 //! - `flows`, `nics`, `routing`: progress of flows, wake-ups of NICs, shortest paths;
 //! - `core`: all of these, as a transport (and, read-only, any observer) sees them;
+//! - `idle`: what a flow takes on an idle network;
 //! - `balancing`, `detours`: choices among equal paths by load, and other paths of a dragonfly;
 //! - `engine`: the run, generic over the transport;
 //! - `build`: a network with the transport that is asked for;
@@ -22,6 +23,7 @@ mod fabric;
 mod failures;
 mod flows;
 pub(crate) mod halves;
+mod idle;
 mod links;
 mod nics;
 pub(crate) mod pair;

@@ -1,10 +1,12 @@
 //! Times that can be computed by hand.
 
 use super::{flow, ideal, lossless, plain, run};
-use crate::presets::{fat_tree, star};
+use crate::presets::{fat_tree, leaf_spine, star};
 use crate::transport::line_rate::LineRate;
-use crate::{Cable, Config, Ecn, FlowSpec, Marking, PacketLinkId, Topology};
+use crate::transport::ndp::{Ndp, NdpParameters};
+use crate::{Cable, Config, Core, Ecn, FlowSpec, Marking, PacketLinkId, PathChoice, Topology};
 use lightloom_model::{Duration, Rate, Time};
+use std::collections::BTreeSet;
 
 const US: u64 = 1_000_000;
 
@@ -194,4 +196,65 @@ fn the_ideal_time_holds_for_any_rates_and_short_last_packets() {
             assert_eq!(ideal(&simulation, 0), Some(flows[0].received_at));
         }
     }
+}
+
+/// Sends a window that no flow here fills at the rate of the line, over as many paths as there are.
+fn sprayed(core: &Core) -> Ndp {
+    Ndp::new(core, NdpParameters { window: Some(1000), ..NdpParameters::default() })
+}
+
+/// Spraying changes nothing where there is one path. Where there are several of one pace, packets
+/// may come later than ideal where hashes put the last two on one path, but never later than if all
+/// were on one.
+#[test]
+fn the_ideal_time_holds_for_flows_that_are_sprayed() {
+    let (slow, fast) = (Rate(10_000_000_000), Rate(100_000_000_000));
+    let topologies = [
+        star(4, slow, Duration(US)).unwrap(),
+        leaf_spine(4, 2, 4, slow, slow, Duration(US)).unwrap(),
+        leaf_spine(4, 2, 4, slow, fast, Duration(US)).unwrap(),
+        fat_tree(8, 4, fast, Duration(US)).unwrap(),
+    ];
+    for (case, topology) in topologies.iter().enumerate() {
+        for (paths, bytes) in
+            [1, 2, 64].into_iter().flat_map(|paths| [1, 4097, 8193, 40_000].map(|it| (paths, it)))
+        {
+            let time = |paths| {
+                let config = Config { full_tail: false, paths, ..plain() };
+                let (simulation, flows) =
+                    run(topology.clone(), config, sprayed, &[flow((0, 3), bytes)]);
+                (ideal(&simulation, 0).unwrap(), flows[0].received_at)
+            };
+            let (in_order, one_path) = time(PathChoice::Ecmp);
+            assert_eq!(one_path, in_order);
+            let (best, taken) = time(PathChoice::Spray(paths));
+            let is_one = paths == 1 || case == 0 || bytes == 1;
+            assert!(best <= taken && taken <= in_order, "{best} {taken} {in_order}");
+            assert!(!is_one || best == in_order, "{case} {paths} {bytes}: {best} {in_order}");
+        }
+    }
+}
+
+/// Two paths, and a last link that is faster: the short last packet overtakes the one before it,
+/// or comes behind it, as they take two paths or one.
+#[test]
+fn the_ideal_time_of_a_last_packet_that_overtakes() {
+    let mut topology = Topology::new();
+    let hosts = [topology.add_host(), topology.add_host()];
+    let switches: Vec<_> = (0..4).map(|_| topology.add_switch()).collect();
+    let ends = [(0, 1), (0, 2), (1, 3), (2, 3)].map(|(a, b)| (switches[a], switches[b]));
+    let ends = ends.into_iter().chain([(hosts[0], switches[0]), (switches[3], hosts[1])]);
+    for ((a, b), gbps) in ends.zip([10, 10, 10, 10, 10, 100]) {
+        let cable = Cable { rate: Rate(gbps * 1_000_000_000), delay: Duration(US) };
+        topology.connect(a, b, cable, ["there", "back"]).unwrap();
+    }
+    let late = |seed| {
+        let config = Config { full_tail: false, paths: PathChoice::Spray(64), seed, ..plain() };
+        let (simulation, flows) = run(topology.clone(), config, sprayed, &[flow((0, 1), 9000)]);
+        flows[0].received_at - ideal(&simulation, 0).unwrap()
+    };
+    // The last one comes over 10 Gb/s while the one before it goes on over 100 Gb/s, then follows.
+    let last = 9000 - 2 * 4096 + u64::from(plain().header);
+    let behind = last * (800 + 80) - 4160 * 80;
+    assert_eq!((0..40).map(late).collect::<BTreeSet<_>>(), BTreeSet::from([0, behind]));
 }
