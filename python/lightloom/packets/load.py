@@ -1,7 +1,9 @@
 """Flows that arrive at random, as many as load the links of hosts by a share.
 
-Every host sends to others, each as likely, at times that are a Poisson process; sizes are drawn
-from a published distribution (``flow_sizes.toml``). Assumes hosts that do not wait for each other.
+Hosts send to each other at times that are a Poisson process, each as often as its rate is large
+and to others as often as theirs are; sizes are drawn from a published distribution
+(``flow_sizes.toml``). Assumes hosts that do not wait for each other, and none that has half of the
+rate of all: more would be sent to it than it is asked to take.
 """
 
 from __future__ import annotations
@@ -77,16 +79,14 @@ def size_distribution(name: str) -> SizeDistribution:
 
 
 def random_load(
-    hosts: int, rate_gbps: float, *, load: float, sizes: str, duration_s: float, seed: int
+    rates_gbps: npt.NDArray[np.float64], *, load: float, sizes: str, duration_s: float, seed: int
 ) -> Flows:
-    """Flows that begin within a time and load the link of every host by a share of its rate.
+    """Flows that begin within a time and load what hosts send by a share of their rate.
 
     Parameters
     ----------
-    hosts
-        Each sends to the others.
-    rate_gbps
-        Of the link of a host.
+    rates_gbps
+        ``(hosts,)``: what each host can send, and receive, over the links that flows take.
     load
         Share of it that payload takes in the mean, above 0.
     sizes
@@ -102,8 +102,8 @@ def random_load(
         If there is no such distribution, or there would be no flow or too many.
     """
     distribution = size_distribution(sizes)
-    rate = load * rate_gbps * 1e9 / 8 / distribution.mean_bytes
-    expected = hosts * rate * duration_s
+    hosts, total_gbps = len(rates_gbps), float(rates_gbps.sum())
+    expected = load * total_gbps * 1e9 / 8 / distribution.mean_bytes * duration_s
     if expected > MAX_FLOWS:
         raise InputError(
             f"a load of {load:g} for {show_time(duration_s)} is {expected:,.0f} flows; expected at "
@@ -117,9 +117,25 @@ def random_load(
             "mean, and none was drawn; expected 2 hosts and a time of several flows"
         )
     start_s = np.sort(draw.uniform(0, duration_s, count))
-    source = draw.integers(hosts, size=count)
-    destination = (source + draw.integers(1, hosts, size=count)) % hosts
+    source, destination = _ends(draw, rates_gbps, count)
     name = f"load of {load:g} by {sizes}"
     return make_flows(
         source, destination, distribution.sizes(draw.random(count)), start_s, name=name
     )
+
+
+def _ends(
+    draw: np.random.Generator, rates_gbps: npt.NDArray[np.float64], count: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Sources, as likely as their rates are large, and likewise another host for each."""
+    hosts = len(rates_gbps)
+    if (rates_gbps == rates_gbps[0]).all():
+        source = draw.integers(hosts, size=count)
+        return source, (source + draw.integers(1, hosts, size=count)) % hosts
+    ends = np.concatenate([[0], np.cumsum(rates_gbps)])
+    source = np.searchsorted(ends, draw.uniform(0, ends[-1], count), side="right") - 1
+    # a place on the line of all rates behind that of the source, which is left out
+    others = ends[-1] - rates_gbps[source]
+    place = (ends[source + 1] + draw.uniform(0, 1, count) * others) % ends[-1]
+    destination = np.searchsorted(ends, place, side="right") - 1
+    return source, destination

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from lightloom import _core
 from lightloom.errors import InputError, did_you_mean, echo, expected_one_of
 from lightloom.inputs.sizes import UNLIMITED
@@ -268,6 +271,30 @@ def topology_of(network: NetworkTable) -> dict[str, Any]:
         "plane_choice": plane_choice,
         "shape": {"topology": network.topology, **(sizes(network) if sizes else {})},
     }
+
+
+def host_rates_gbps(network: NetworkTable) -> npt.NDArray[np.float64]:
+    """What each host can send over the NICs that flows take.
+
+    Those are one on each plane; of links that are listed the first one of a host, as flows without
+    a route of their own take it.
+
+    Returns
+    -------
+    rates_gbps
+        ``(hosts,)``; 0 where no link is listed.
+
+    Raises
+    ------
+    InputError
+        If the links cannot be read.
+    """
+    if network.topology != "links":
+        return np.full(network.hosts, network.rate_gbps * (network.planes or 1))
+    rates = np.zeros(network.hosts)
+    for *ends, rate_bps, _ in reversed(_links(network)["links"]):
+        rates[[end for end in ends if end < network.hosts]] = rate_bps / 1e9
+    return rates
 
 
 def _planes(network: NetworkTable) -> tuple[int, str]:

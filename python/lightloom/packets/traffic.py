@@ -11,6 +11,7 @@ from lightloom.packets.flows import Flows, read_flows
 from lightloom.packets.goal import read_goal
 from lightloom.packets.load import random_load
 from lightloom.packets.scenario import ScenarioFile
+from lightloom.packets.settings import host_rates_gbps
 
 #: what each pattern needs and what it may have in addition
 _READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -68,8 +69,7 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
         return patterns.from_matrix(read_byte_matrix(traffic.matrix), str(traffic.matrix))
     if kind == "load":
         return random_load(
-            hosts,
-            scenario.network.rate_gbps,
+            host_rates_gbps(scenario.network),
             load=traffic.load or 0.0,
             sizes=traffic.flow_sizes or "",
             duration_s=traffic.load_time_s or 0.0,
