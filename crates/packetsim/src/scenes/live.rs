@@ -6,12 +6,17 @@ use crate::network::any::RepeatableSimulation;
 use crate::topology::PacketLinkId;
 use lightloom_kernel::Observer;
 use lightloom_model::{Duration, Time};
+use rustc_hash::FxHashSet;
 
 /// A network of its own, which begins at the start of a scene.
 pub(super) struct Live {
     simulation: Box<dyn RepeatableSimulation>,
     /// Flows that have not ended.
     open: Vec<PacketFlowId>,
+    /// Flows that have ended since the last things began, and `late` ones.
+    pub(super) seen: usize,
+    /// Flows that had ended before, of which nobody has heard.
+    pub(super) late: Vec<u32>,
     /// Time in which the fastest link sends a packet.
     packet: Duration,
 }
@@ -19,7 +24,8 @@ pub(super) struct Live {
 impl Live {
     /// A copy of an idle network.
     pub(super) fn new(idle: &dyn RepeatableSimulation, packet: Duration) -> Self {
-        Self { simulation: idle.copy(), open: Vec::new(), packet }
+        let (open, late) = Default::default();
+        Self { simulation: idle.copy(), open, seen: 0, late, packet }
     }
 
     /// The time since the start of the scene.
@@ -32,6 +38,11 @@ impl Live {
         let start = self.now();
         self.open.push(self.simulation.add_flow(&FlowSpec { start, ..flow.clone() })?);
         Ok(())
+    }
+
+    /// Flows that have not ended, by number.
+    pub(super) fn open(&self) -> FxHashSet<u32> {
+        self.open.iter().map(|flow| flow.0).collect()
     }
 
     /// A link goes dark now, or comes up.

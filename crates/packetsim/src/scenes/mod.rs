@@ -20,6 +20,7 @@
 mod footprint;
 mod live;
 mod memory;
+mod places;
 mod scene;
 #[cfg(test)]
 mod tests;
@@ -33,7 +34,9 @@ use crate::transport::TransportKind;
 use footprint::Footprints;
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Duration, Time};
+use live::Live;
 use memory::{Batch, Item, Key, Memory};
+use places::Places;
 use rustc_hash::{FxHashMap, FxHashSet};
 use scene::{Scene, Setting};
 use std::collections::VecDeque;
@@ -103,7 +106,8 @@ impl Scenes {
         idle.finish_on_arrival();
         let footprints = Footprints::new(idle.core());
         let packet = Duration(packet.0 / u64::from(width));
-        let setting = Setting { idle, packet };
+        let places = Places::new(idle.core());
+        let setting = Setting { idle, packet, places };
         let holders = vec![NONE; footprints.count()];
         Ok(Self {
             setting,
@@ -238,7 +242,7 @@ impl Scenes {
                 match scene.next_known(known) {
                     Some(time) => time,
                     None if is_alone => self.now,
-                    None => scene.bound(&self.setting, observer)?,
+                    None => scene.bound(known, &self.setting, observer)?,
                 }
             };
             *bound = (!is_alone).then_some(time);
@@ -276,7 +280,7 @@ impl Scenes {
             groups.hold(class, self.holders[class as usize]);
         }
         for (items, classes, scenes) in groups.take() {
-            self.join(items, classes, &scenes);
+            self.join(items, classes, &scenes, observer)?;
         }
         Ok(())
     }
@@ -308,9 +312,9 @@ impl Scenes {
     /// Nothing is left of a scene.
     fn end(&mut self, number: u32) {
         let scene = self.alive[number as usize].take().expect("it was there");
-        let known = &self.memory[&scene.key];
+        let known = self.memory.get_mut(&scene.key).expect("it has ended");
         self.hops.all += known.drained.map_or(0, |(_, hops)| hops);
-        self.hops.simulated += scene.simulated_hops();
+        self.hops.simulated += known.live.take().map_or(0, |live| live.hops());
         for class in scene.classes {
             self.holders[class as usize] = NONE;
         }
@@ -319,24 +323,37 @@ impl Scenes {
         }
     }
 
+    /// A scene has another history from now on: what is simulated of this one, unless others have
+    /// it.
+    fn leave(&mut self, key: Key) -> Option<Live> {
+        if self.alive.iter().flatten().any(|scene| scene.key == key) {
+            return None;
+        }
+        let live = self.memory.get_mut(&key).and_then(|known| known.live.take());
+        if !self.reuses {
+            self.memory.remove(&key);
+        }
+        live
+    }
+
     /// Flows that may meet join these scenes, which are one from now on, or begin one.
-    fn join(&mut self, flows: Vec<(PacketFlowId, FlowSpec)>, classes: Vec<u32>, scenes: &[u32]) {
+    fn join(
+        &mut self,
+        flows: Vec<(PacketFlowId, FlowSpec)>,
+        classes: Vec<u32>,
+        scenes: &[u32],
+        observer: &mut dyn Observer,
+    ) -> Result<(), PacketError> {
         let mut joined = Vec::new();
         for &number in scenes {
-            let scene = self.alive[number as usize].take().expect("it holds links");
+            joined.push(self.alive[number as usize].take().expect("it holds links"));
             self.busy.retain(|&(other, _)| other != number);
-            if !self.reuses {
-                self.memory.remove(&scene.key);
-            }
-            if scenes.len() > 1 {
-                self.hops.simulated += scene.simulated_hops();
-            }
-            joined.push(scene);
         }
+        let before: Vec<Key> = joined.iter().map(|scene| scene.key).collect();
         let mut scene = match joined.len() {
             0 => Scene::new(self.now),
             1 => joined.remove(0),
-            _ => Scene::merged(joined),
+            _ => Scene::merged(joined, &self.setting.places),
         };
         scene.classes.extend(classes);
         scene.classes.sort_unstable();
@@ -345,8 +362,16 @@ impl Scenes {
         if !self.reuses {
             self.salt += 1;
         }
-        if !items.is_empty() {
-            scene.add(Batch { at: self.now, items }, self.salt);
+        let has_new = !items.is_empty();
+        let batch = Batch { at: self.now, items };
+        let goes_on = has_new && scene.add(batch, self.salt, &self.setting.places);
+        for key in before.iter().filter(|_| has_new || before.len() > 1) {
+            let mut live = self.leave(*key);
+            if goes_on && before.len() == 1 {
+                let known = self.memory.entry(scene.key).or_default();
+                live = live.map_or(Ok(None), |live| scene.go_on(live, known, observer))?;
+            }
+            self.hops.simulated += live.map_or(0, |live| live.hops());
         }
         let free = self.alive.iter().position(Option::is_none);
         let number = free.unwrap_or(self.alive.len());
@@ -360,6 +385,7 @@ impl Scenes {
             self.busy.push((number as u32, None));
         }
         self.alive[number] = Some(scene);
+        Ok(())
     }
 
     /// What begins in a scene: changes of links that it may cross, then flows.

@@ -2,6 +2,7 @@
 
 use super::live::Live;
 use super::memory::{Batch, Item, Key, Known, key};
+use super::places::{Labels, Places};
 use crate::error::PacketError;
 use crate::flow::PacketFlowId;
 use crate::network::any::RepeatableSimulation;
@@ -15,20 +16,16 @@ pub(super) struct Scene {
     pub(super) start: Time,
     pub(super) batches: Vec<Batch>,
     pub(super) key: Key,
-    /// Flows, in the order in which they were added.
-    flows: Vec<PacketFlowId>,
-    /// Ends that were handed over, of those known.
-    handed: usize,
+    /// Flows, in the order in which they were added, and whether their ends were handed over.
+    flows: Vec<(PacketFlowId, bool)>,
+    /// Known ends that were passed.
+    passed: usize,
     /// Flows whose ends were not handed over.
     pub(super) left: usize,
     pub(super) classes: Vec<u32>,
     /// Links that it has dark.
     pub(super) dark: FxHashSet<PacketLinkId>,
-    live: Option<Live>,
-    /// Batches that have begun in its network.
-    applied: usize,
-    /// Flows that have ended there since the last of them.
-    seen: usize,
+    labels: Labels,
 }
 
 impl Scene {
@@ -38,26 +35,26 @@ impl Scene {
             batches: Vec::new(),
             key: 0,
             flows: Vec::new(),
-            handed: 0,
+            passed: 0,
             left: 0,
             classes: Vec::new(),
             dark: FxHashSet::default(),
-            live: None,
-            applied: 0,
-            seen: 0,
+            labels: Labels::default(),
         }
     }
 
     /// Scenes that meet become one, whose past is theirs.
-    pub(super) fn merged(scenes: Vec<Self>) -> Self {
+    pub(super) fn merged(scenes: Vec<Self>, places: &Places) -> Self {
         let start = scenes.iter().map(|scene| scene.start).min().expect("some scenes meet");
         let mut merged = Self::new(start);
         let mut batches = Vec::new();
+        let mut ended = FxHashSet::default();
         for scene in scenes {
             merged.left += scene.left;
             merged.classes.extend(scene.classes);
             merged.dark.extend(scene.dark);
             batches.extend(scene.batches);
+            ended.extend(scene.flows.iter().filter(|flow| flow.1).map(|flow| flow.0));
         }
         // Stable, and scenes are in the order of their first flows.
         batches.sort_by_key(|batch| batch.at);
@@ -73,57 +70,122 @@ impl Scene {
                 Item::Dark(..) => None,
                 Item::Flow(flow, _) => Some(*flow),
             });
-            merged.key = key(merged.key, start, batch);
-            merged.flows.extend(batch.items.iter().filter_map(flow_of));
+            let flows = batch.items.iter().filter_map(flow_of);
+            merged.flows.extend(flows.map(|flow| (flow, ended.contains(&flow))));
+            merged.labels.take(batch, places);
         }
+        merged.name_all();
         merged
     }
 
-    /// More begins.
-    pub(super) fn add(&mut self, batch: Batch, salt: Key) {
-        self.key = key(self.key ^ salt, self.start, &batch);
+    /// More begins; returns whether what is simulated of it can go on.
+    pub(super) fn add(&mut self, batch: Batch, salt: Key, places: &Places) -> bool {
+        let is_moved = self.labels.take(&batch, places);
+        if is_moved {
+            self.name_all();
+        }
+        self.key = key(self.key ^ salt, self.start, &batch, &self.labels);
         let before = self.flows.len();
-        self.flows.extend(batch.items.iter().filter_map(flow_of));
+        self.flows.extend(batch.items.iter().filter_map(flow_of).map(|flow| (flow, false)));
         self.left += self.flows.len() - before;
-        self.handed = 0;
+        self.passed = 0;
         self.batches.push(batch);
+        !is_moved
+    }
+
+    /// Makes the key anew.
+    fn name_all(&mut self) {
+        self.key = 0;
+        for batch in &self.batches {
+            self.key = key(self.key, self.start, batch, &self.labels);
+        }
     }
 
     /// When the next flow ends, if that is known.
-    pub(super) fn next_known(&self, known: &Known) -> Option<Time> {
-        known.ends.get(self.handed).map(|&(end, _)| self.start + end)
+    pub(super) fn next_known(&mut self, known: &Known) -> Option<Time> {
+        while let Some(&(end, flow)) = known.ends.get(self.passed) {
+            if !self.flows[flow as usize].1 {
+                return Some(self.start + end);
+            }
+            self.passed += 1;
+        }
+        None
     }
 
     /// Hands over the flows that end next.
     pub(super) fn hand_over(&mut self, known: &Known, finished: &mut Vec<PacketFlowId>) {
-        let next = &known.ends[self.handed..];
+        let next = &known.ends[self.passed..];
         let count = next.iter().take_while(|(end, _)| *end == next[0].0).count();
-        finished.extend(next[..count].iter().map(|&(_, flow)| self.flows[flow as usize]));
-        self.handed += count;
-        self.left -= count;
+        for &(_, flow) in &next[..count] {
+            let (number, has_ended) = &mut self.flows[flow as usize];
+            if !*has_ended {
+                *has_ended = true;
+                finished.push(*number);
+                self.left -= 1;
+            }
+        }
+        self.passed += count;
     }
 
-    /// Its network, in which everything has begun that did; a copy of an idle one if it has none.
-    fn live(
-        &mut self,
+    /// The network of its history, in which everything has begun that did; a copy of an idle one if
+    /// there is none.
+    fn live<'a>(
+        &self,
+        known: &'a mut Known,
         setting: &Setting,
         observer: &mut dyn Observer,
-    ) -> Result<&mut Live, PacketError> {
-        let Setting { idle, packet } = setting;
-        let live = self.live.get_or_insert_with(|| Live::new(&**idle, *packet));
-        while let Some(batch) = self.batches.get(self.applied) {
-            let at = Time(batch.at.since(self.start).0);
-            while live.run(at, observer)?.is_some() {}
-            for item in &batch.items {
-                match item {
-                    Item::Flow(_, flow) => live.add_flow(flow)?,
-                    Item::Dark(link, dark) => live.set_dark(*link, *dark),
-                }
+    ) -> Result<&'a mut Live, PacketError> {
+        if known.live.is_none() {
+            let mut live = Live::new(&*setting.idle, setting.packet);
+            for batch in &self.batches {
+                self.begin(batch, &mut live, observer)?;
             }
-            self.applied += 1;
-            self.seen = 0;
+            // Flows that had ended when this was simulated again, but not before.
+            let open = live.open();
+            let is_late = |flow: &u32| !self.flows[*flow as usize].1 && !open.contains(flow);
+            live.late = (0..self.flows.len() as u32).filter(is_late).collect();
+            live.seen = live.late.len();
+            known.live = Some(live);
         }
-        Ok(live)
+        Ok(known.live.as_mut().expect("it has one now"))
+    }
+
+    /// What begins, in a network in which everything before has begun.
+    fn begin(
+        &self,
+        batch: &Batch,
+        live: &mut Live,
+        observer: &mut dyn Observer,
+    ) -> Result<(), PacketError> {
+        let at = Time(batch.at.since(self.start).0);
+        while live.run(at, observer)?.is_some() {}
+        for item in &batch.items {
+            match item {
+                Item::Flow(_, flow) => live.add_flow(&self.labels.place(flow))?,
+                Item::Dark(link, dark) => live.set_dark(*link, *dark),
+            }
+        }
+        live.late.clear();
+        live.seen = 0;
+        Ok(())
+    }
+
+    /// The last batch begins in the network of the history before it; returns that network if it
+    /// has gone on for too long.
+    pub(super) fn go_on(
+        &self,
+        mut live: Live,
+        known: &mut Known,
+        observer: &mut dyn Observer,
+    ) -> Result<Option<Live>, PacketError> {
+        let batch = self.batches.last().expect("it was added");
+        let is_of_use = known.live.is_none() && known.drained.is_none();
+        if !is_of_use || live.now() > Time(batch.at.since(self.start).0) {
+            return Ok(Some(live));
+        }
+        self.begin(batch, &mut live, observer)?;
+        known.live = Some(live);
+        Ok(None)
     }
 
     /// Simulates it until a time, or until flows end of which that was not known; returns whether
@@ -136,14 +198,24 @@ impl Scene {
         observer: &mut dyn Observer,
     ) -> Result<bool, PacketError> {
         let until = Time(until.since(self.start).0);
-        self.live(setting, observer)?;
-        let live = self.live.as_mut().expect("it has one now");
+        let last = self.batches.last().map_or(self.start, |batch| batch.at);
+        let Known { ends, live, .. } = {
+            self.live(known, setting, observer)?;
+            known
+        };
+        let live = live.as_mut().expect("it has one now");
+        if ends.is_empty() && !live.late.is_empty() {
+            ends.extend(live.late.iter().map(|&flow| (last.since(self.start), flow)));
+            return Ok(true);
+        }
         while let Some(ended) = live.run(until, observer)? {
             let now = live.now().since(Time::ZERO);
-            self.seen += ended.len();
-            if self.seen > known.ends.len() {
-                known.ends.extend(ended.iter().map(|flow| (now, flow.0)));
-                return Ok(true);
+            live.seen += ended.len();
+            if live.seen > ends.len() {
+                ends.extend(ended.iter().map(|flow| (now, flow.0)));
+                if ended.iter().any(|flow| !self.flows[flow.0 as usize].1) {
+                    return Ok(true);
+                }
             }
         }
         Ok(false)
@@ -152,11 +224,15 @@ impl Scene {
     /// A time before which no flow ends of which that is not known.
     pub(super) fn bound(
         &mut self,
+        known: &mut Known,
         setting: &Setting,
         observer: &mut dyn Observer,
     ) -> Result<Time, PacketError> {
-        let start = self.start;
-        Ok(start + self.live(setting, observer)?.bound().since(Time::ZERO))
+        let last = self.batches.last().map_or(self.start, |batch| batch.at);
+        let is_new = known.ends.is_empty();
+        let live = self.live(known, setting, observer)?;
+        let bound = live.bound().since(Time::ZERO);
+        Ok(if is_new && !live.late.is_empty() { last } else { self.start + bound })
     }
 
     /// Whether nothing is left of it at a time until which all of its ends were handed over; it is
@@ -172,7 +248,7 @@ impl Scene {
         if let Some((at, _)) = known.drained {
             return Ok(start + at <= now);
         }
-        let live = self.live(setting, observer)?;
+        let live = self.live(known, setting, observer)?;
         while !live.is_drained() {
             match live.next_time() {
                 Some(next) if start + next.since(Time::ZERO) <= now => {
@@ -184,11 +260,6 @@ impl Scene {
         known.drained = Some((live.now().since(Time::ZERO), live.hops()));
         Ok(true)
     }
-
-    /// Packets that have crossed a link in its own network.
-    pub(super) fn simulated_hops(&self) -> u64 {
-        self.live.as_ref().map_or(0, Live::hops)
-    }
 }
 
 /// What all scenes have in common.
@@ -196,6 +267,7 @@ pub(super) struct Setting {
     pub(super) idle: Box<dyn RepeatableSimulation>,
     /// Time in which the fastest link sends the payload of a packet.
     pub(super) packet: Duration,
+    pub(super) places: Places,
 }
 
 fn flow_of(item: &Item) -> Option<PacketFlowId> {
