@@ -68,6 +68,8 @@ struct Known {
     stretch: Option<f64>,
     /// About how many packet-hops it is.
     hops: u64,
+    /// Whether it is the same under any switch.
+    moves: bool,
 }
 
 /// The phases of steps on one network.
@@ -184,8 +186,8 @@ impl PhaseBook {
         self.all_hops
     }
 
-    /// About how many packet-hops it is without what is met again over the same links: what of a
-    /// whole step is simulated, but where circuits change by the clock.
+    /// About how many packet-hops it is without what is met again over the same links, or under
+    /// any one switch: what of a whole step is simulated, but where circuits change by the clock.
     pub fn placed_hops(&self) -> u64 {
         let by_clock = self.network.parts.iter().any(|part| part.follows_clock());
         if by_clock { self.all_hops } else { self.placed_hops }
@@ -220,7 +222,7 @@ impl PhaseBook {
         let mean = self.counts[kind].mean();
         if let Some(known) = self.known.get(&digest) {
             self.all_hops = self.all_hops.saturating_add(known.hops);
-            let again = if is_new { known.hops } else { 0 };
+            let again = if is_new && !known.moves { known.hops } else { 0 };
             self.placed_hops = self.placed_hops.saturating_add(again);
             return known.stretch.unwrap_or(mean);
         }
@@ -229,8 +231,9 @@ impl PhaseBook {
         count.bytes += phase.bytes();
         let hops = phase.packet_hops(&self.network, self.options.config.mtu);
         self.all_hops = self.all_hops.saturating_add(hops);
-        self.placed_hops = self.placed_hops.saturating_add(hops);
-        self.known.insert(digest, Known { stretch: None, hops });
+        let parts = phase.alike_parts(&self.network);
+        self.placed_hops = self.placed_hops.saturating_add(hops / parts.unwrap_or(1));
+        self.known.insert(digest, Known { stretch: None, hops, moves: parts.is_some() });
         let is_chosen =
             (self.chosen.as_ref()).is_none_or(|chosen| chosen.contains(&self.purposes[kind]));
         if self.is_open && is_chosen && !self.is_full() {
@@ -282,7 +285,7 @@ impl PhaseBook {
             let times = phase.simulate(&self.network, &self.options, &mut watch)?;
             let (phase, _) = entry.remove();
             self.pending_bytes -= phase.size_bytes();
-            self.known.insert(digest, Known { stretch: Some(times.stretch), hops: predicted });
+            self.known.entry(digest).and_modify(|it| it.stretch = Some(times.stretch));
             let count = &mut self.counts[kind];
             let is_first = count.simulated == 0;
             count.simulated += 1;

@@ -221,6 +221,28 @@ impl Phase {
         hops
     }
 
+    /// How many alike parts it has, one per NIC of a server, if no transfer crosses more than one
+    /// switch: each is the same under any switch.
+    pub(super) fn alike_parts(&self, network: &Network) -> Option<u64> {
+        let mut parts = None;
+        for (path, _) in self.each() {
+            let [first, .., last] = path[..] else { return None };
+            let [first, last] = [first, last].map(|id| self.links[id.0 as usize]);
+            let (End::Nics { server: from, group }, End::Nics { server: to, group: at }) =
+                (first.from, last.to)
+            else {
+                return None;
+            };
+            let places = [from, to].map(|server| self.places[server.index()]);
+            if network.packet_fabric()?.hops(places[0], places[1], group == at) != 2 {
+                return None;
+            }
+            let fewest = first.members.min(last.members).max(1);
+            parts = Some(parts.map_or(fewest, |so_far: u32| so_far.min(fewest)));
+        }
+        parts.map(u64::from)
+    }
+
     /// Plays it as packets, and finds by how much flows have to be stretched to take as long.
     ///
     /// # Errors

@@ -55,6 +55,8 @@ pub(super) fn key(before: Key, start: Time, batch: &Batch, labels: &Labels) -> K
 pub(super) struct Known {
     /// Flows that have ended since, in the order in which they were added, from the start.
     pub(super) ends: Vec<(Duration, u32)>,
+    /// Until when nothing else ended in a scene in which more began then.
+    pub(super) quiet: Option<Duration>,
     /// When nothing was left in the network, and packets that had crossed a link by then.
     pub(super) drained: Option<(Duration, u64)>,
     /// The network in which that is found.

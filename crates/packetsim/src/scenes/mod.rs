@@ -209,8 +209,14 @@ impl Scenes {
                     continue;
                 }
             }
+            let next = scene.next_known(known).expect("just simulated");
+            if next > others.min(end) {
+                // Another scene of the same history was further.
+                self.busy[place].1 = Some(next);
+                continue;
+            }
             // What ends at the same time in other scenes is handed over as well.
-            end = scene.next_known(known).expect("just simulated");
+            end = next;
             scene.hand_over(known, finished);
             self.busy[place].1 = None;
             if scene.left == 0 {
@@ -348,6 +354,10 @@ impl Scenes {
         for &number in scenes {
             joined.push(self.alive[number as usize].take().expect("it holds links"));
             self.busy.retain(|&(other, _)| other != number);
+        }
+        for scene in &joined {
+            let quiet = &mut self.memory.entry(scene.key).or_default().quiet;
+            *quiet = (*quiet).max(Some(self.now.since(scene.start)));
         }
         let before: Vec<Key> = joined.iter().map(|scene| scene.key).collect();
         let mut scene = match joined.len() {

@@ -198,6 +198,9 @@ impl Scene {
         observer: &mut dyn Observer,
     ) -> Result<bool, PacketError> {
         let until = Time(until.since(self.start).0);
+        if known.quiet.is_some_and(|quiet| until.0 <= quiet.0) {
+            return Ok(false);
+        }
         let last = self.batches.last().map_or(self.start, |batch| batch.at);
         let Known { ends, live, .. } = {
             self.live(known, setting, observer)?;
@@ -229,6 +232,9 @@ impl Scene {
         observer: &mut dyn Observer,
     ) -> Result<Time, PacketError> {
         let last = self.batches.last().map_or(self.start, |batch| batch.at);
+        if let (None, Some(quiet)) = (&known.live, known.quiet) {
+            return Ok(self.start + quiet + Duration(1));
+        }
         let is_new = known.ends.is_empty();
         let live = self.live(known, setting, observer)?;
         let bound = live.bound().since(Time::ZERO);

@@ -62,13 +62,16 @@ fn in_scenes(
         let mut finished = Vec::new();
         while scenes.advance(limit, &mut finished, &mut Silent).unwrap() {
             for PacketFlowId(flow) in finished.drain(..) {
+                assert_eq!(ends[flow as usize], Time::ZERO, "flow {flow} ends twice");
                 ends[flow as usize] = scenes.now();
             }
         }
     };
-    for flow in flows {
-        run(&mut scenes, flow.start);
-        scenes.add_flow(flow.start, flow.clone());
+    for together in flows.chunk_by(|a, b| a.start == b.start) {
+        run(&mut scenes, together[0].start);
+        for flow in together {
+            scenes.add_flow(flow.start, flow.clone());
+        }
     }
     run(&mut scenes, Time(1_000_000 * US));
     (ends, scenes.hops(&mut Silent).unwrap())
@@ -140,5 +143,80 @@ fn scenes_that_a_flow_joins_become_one() {
         }
         // What was simulated of two is simulated again.
         assert!(hops.simulated > hops.all, "{name}: {hops:?}");
+    }
+}
+
+/// Flows of the first NICs of two switches and what comes on top of them, at each of four switches.
+fn under_each_switch(shift: u64) -> Vec<FlowSpec> {
+    let rounds = [(0, [0, 2]), (0, [1, 2]), (20, [3, 1]), (20, [0, 3]), (300, [2, 0])];
+    let at_switch = |(us, [a, b]): (u64, [u32; 2])| {
+        (0..4_u32).map(move |switch| {
+            // NICs have other numbers at each of them.
+            let nic = |nic: u32| 4 * switch + (nic + switch) % 4;
+            at((us + u64::from(switch) * shift) * US, [nic(a), nic(b)], 400_000)
+        })
+    };
+    let mut flows: Vec<FlowSpec> = rounds.into_iter().flat_map(at_switch).collect();
+    flows.sort_by_key(|flow| flow.start);
+    flows
+}
+
+#[test]
+fn scenes_of_one_switch_are_simulated_once_wherever_they_are() {
+    for name in TransportName::ALL.iter().map(|name| name.name()) {
+        // Side by side, one behind the other, and one after the other.
+        for shift in [0, 7, 1_000] {
+            let flows = under_each_switch(shift);
+            let (once, hops) = in_scenes(name, &leaves(), &flows, true);
+            let (each, all) = in_scenes(name, &leaves(), &flows, false);
+            assert_eq!(once, each, "{name}");
+            assert_eq!((hops.all, all.simulated), (all.all, all.all), "{name}");
+            let is_apart = shift == 7;
+            assert!(is_apart || 4 * hops.simulated == hops.all, "{name} {shift}: {hops:?}");
+            let mut spans: Vec<Vec<u64>> = vec![Vec::new(); 4];
+            for (flow, end) in flows.iter().zip(&once) {
+                spans[flow.source.0 as usize / 4].push(end.since(flow.start).0);
+            }
+            assert!(spans.windows(2).all(|pair| pair[0] == pair[1]), "{name}: {spans:?}");
+        }
+    }
+}
+
+#[test]
+fn switches_that_differ_and_flows_between_them_keep_their_places() {
+    // Four hosts at each of two switches, three at the third; host 0 to 4 crosses a spine.
+    let topology = leaf_spine(11, 4, 2, RATE, RATE, Duration(US)).unwrap();
+    let local = [[0, 1], [4, 5], [8, 9]].map(|ends| at(0, ends, 500_000));
+    let (_, hops) = in_scenes("roce", &topology, &local, true);
+    assert_eq!(3 * hops.simulated, 2 * hops.all);
+    let flows: Vec<_> = local.into_iter().chain([at(41 * US, [1, 4], 500_000)]).collect();
+    let (once, hops) = in_scenes("roce", &topology, &flows, true);
+    assert_eq!(once, in_scenes("roce", &topology, &flows, false).0);
+    assert!(hops.simulated > hops.all, "what has moved begins again: {hops:?}");
+}
+
+/// Whatever joins what, each flow ends once, and as if nothing was known.
+#[test]
+fn flows_at_random_end_once_and_as_if_nothing_was_known() {
+    for seed in 0..24_u64 {
+        let draw = |what: u64, below: u64| mix(mix(seed) ^ what) % below;
+        let flows: Vec<FlowSpec> = (0..40_u64)
+            .map(|flow| {
+                let source = draw(8 * flow, 16) as u32;
+                // Mostly under one switch.
+                let near = source / 4 * 4 + (source + 1 + draw(8 * flow + 1, 3) as u32) % 4;
+                let far = (source + 1 + draw(8 * flow + 2, 15) as u32) % 16;
+                let ends = [source, if draw(8 * flow + 3, 8) == 0 { far } else { near }];
+                let start = flow / 4 * draw(7, 40) * US;
+                at(start, ends, [4_096, 40_000, 200_001][draw(8 * flow + 4, 3) as usize])
+            })
+            .collect();
+        for name in ["roce", "dctcp", "ndp"] {
+            let (once, hops) = in_scenes(name, &leaves(), &flows, true);
+            let (each, all) = in_scenes(name, &leaves(), &flows, false);
+            assert_eq!(once, each, "{name}, seed {seed}");
+            assert_eq!(hops.all, all.all, "{name}, seed {seed}");
+            assert!(once.iter().zip(&flows).all(|(end, flow)| *end > flow.start));
+        }
     }
 }
