@@ -105,14 +105,6 @@ class SharedCluster:
         """Whether the servers of jobs are given."""
         return self.jobs[0].servers is not None
 
-    def changed(self, **values: Any) -> SharedCluster:
-        """The same jobs with other values of scenarios, such as ``fabrics``."""
-        jobs = [
-            dataclasses.replace(job, scenario=job.scenario.model_copy(update=values))
-            for job in self.jobs
-        ]
-        return dataclasses.replace(self, jobs=tuple(jobs))
-
 
 def load_jobs(path: Path | str) -> SharedCluster:
     """Read jobs and their cluster, one strict TOML file; see ``lightloom example jobs``.
@@ -126,12 +118,12 @@ def load_jobs(path: Path | str) -> SharedCluster:
     return jobs_of(read_toml(path, "jobs"), str(path), path.parent)
 
 
-def has_jobs(values: Mapping[str, Any]) -> bool:
+def has_jobs(values: Mapping[str, object]) -> bool:
     """Whether the values of a TOML file are jobs that share a cluster."""
     return "jobs" in values
 
 
-def jobs_of(values: Mapping[str, Any], name: str, folder: Path) -> SharedCluster:
+def jobs_of(values: Mapping[str, object], name: str, folder: Path) -> SharedCluster:
     """The jobs of a file's tables; ``name`` begins messages, paths are below ``folder``.
 
     Raises
@@ -154,7 +146,7 @@ def jobs_of(values: Mapping[str, Any], name: str, folder: Path) -> SharedCluster
 
 
 def _jobs_of_table(
-    common: Mapping[str, Any], table: Mapping[str, Any], where: str, folder: Path
+    common: Mapping[str, object], table: Mapping[str, object], where: str, folder: Path
 ) -> list[SharedJob]:
     """The copies of one job."""
     for key in COMMON:
@@ -165,21 +157,22 @@ def _jobs_of_table(
     rest = {key: value for key, value in table.items() if key not in own}
     scenario = study_of(_merged(common, rest), where, folder)
     if options.servers is not None and options.copies > 1:
-        raise InputError(
-            f"{where}: copies of a job cannot be on the same servers: a table for each"
-        )
+        raise InputError(f"{where}: copies cannot be on the same servers: a table for each")
     if options.servers is not None and len(set(options.servers)) < len(options.servers):
         raise InputError(f"{where}: servers: one is there twice")
     name = options.name or scenario.model or str(scenario.workload)
     return [SharedJob(name, scenario, options.servers)] * options.copies
 
 
-def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(common: Mapping[str, object], own: Mapping[str, object]) -> dict[str, Any]:
     """What is common, with what is a job's own in its place, table by table."""
     merged = dict(common)
     for key, value in own.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merged(merged[key], value) if both else value
+        shared = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(shared, Mapping):
+            merged[key] = _merged(shared, value)
+        else:
+            merged[key] = value
     return merged
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +92,7 @@ def check_given(
     return [np.array(sorted(own)) for own in given]
 
 
-def jain(rates: Sequence[float] | npt.NDArray[Any]) -> float:
+def jain(rates: Sequence[float]) -> float:
     """Return Jain's index of fairness: 1 where all have as much, 1/n where one has it all.
 
     Jain, Chiu, Hawe: A quantitative measure of fairness and discrimination for resource allocation

@@ -1,7 +1,7 @@
 """Simulate several jobs on one cluster, each alone and all together.
 
 Jobs have servers of their own and share the network. Each trains step after step, as many as fill
-the time in which all train, so that none is ever without its neighbours while it is measured. A
+the time in which all train, so that no job is without the others while it is measured. A
 fabric is planned for all jobs at once and is the same for a job alone, on the same servers: what
 differs is what the others send.
 """
@@ -127,6 +127,9 @@ def share(shared: SharedCluster, *, monitor: Monitor[Row] | None = None) -> Shar
     outcomes: list[PlacementOutcome] = []
     for there in planned:
         outcomes += _of_fabric(shared, there, pool)
+    for text in _too_long(outcomes):
+        remarks.append(text)
+        watcher.remark(text)
     inputs = {
         "cluster": shared.jobs[0].scenario.cluster.model_dump(mode="json"),
         "gpus": shared.gpus or sum(job.scenario.gpus for job in jobs),
@@ -136,6 +139,16 @@ def share(shared: SharedCluster, *, monitor: Monitor[Row] | None = None) -> Shar
         ],
     }
     return SharedResult(inputs, tuple(outcomes), tuple(summary), tuple(remarks))
+
+
+def _too_long(outcomes: Sequence[PlacementOutcome]) -> list[str]:
+    """Jobs whose steps are too long beside those of others, in a sentence each."""
+    jobs = {job.job: None for outcome in outcomes for job in outcome.jobs if not job.steps}
+    return [
+        f"a step of {job} is longer than {MOST_STEPS} steps of another job: it is in part without"
+        " that job, and looks less slowed than it is"
+        for job in jobs
+    ]
 
 
 def _check_alike(jobs: Sequence[Job], shared: SharedCluster) -> None:

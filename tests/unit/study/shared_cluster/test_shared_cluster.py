@@ -175,7 +175,7 @@ def test_fairness_is_between_that_of_one_and_of_all(rates):
 
 @settings(max_examples=50)
 @given(
-    times=st.lists(st.floats(0.1, 20), min_size=1, max_size=5),
+    times=st.lists(st.floats(1.0, 9.0), min_size=1, max_size=5),
     slower=st.floats(1.0, 1.2),
     seed=st.integers(0, 99),
 )
@@ -214,7 +214,7 @@ def jobs_table(**values):
         (jobs_table(copies=65), "job 1: copies = 65: expected"),
         (jobs_table(copies=0), "job 1: copies = 0: expected"),
         (jobs_table(cluster={"rate_gbps": 1}), "job 1: cluster is of the whole cluster"),
-        (jobs_table(servers=[0, 1], copies=2), "copies of a job cannot be on the same servers"),
+        (jobs_table(servers=[0, 1], copies=2), "copies cannot be on the same servers"),
         (jobs_table(servers=[0, 0]), "servers: one is there twice"),
         (jobs_table(network="packet"), "several jobs are simulated as flows"),
         (jobs_table(modle="x"), "modle"),
@@ -237,7 +237,8 @@ def test_wrong_files_are_one_line(tmp_path, values, message):
 def test_jobs_have_what_is_common_and_what_is_their_own(tmp_path):
     path = tmp_path / "jobs.toml"
     path.write_text(
-        'fabrics = ["fat-tree"]\nstarts = 2\n[cluster]\nrate_gbps = 100\n[plan]\nmicro_batches = 4\n'
+        'fabrics = ["fat-tree"]\nstarts = 2\n[cluster]\nrate_gbps = 100\n'
+        "[plan]\nmicro_batches = 4\n"
         '[[jobs]]\nmodel = "mixtral-8x7b"\ngpus = 16\ncopies = 2\n'
         '[[jobs]]\nname = "big"\nmodel = "mixtral-8x7b"\ngpus = 32\nplan.seq_len = 2048\n'
     )
