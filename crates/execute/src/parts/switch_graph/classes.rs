@@ -7,8 +7,8 @@
 //! and all cores. Switches with servers are a class where they have the same servers, link by link:
 //! those of separate planes, or those of a set of rails that the groups of NICs do not tell apart.
 
-use super::LostNics;
 use super::config::{Bundle, SwitchGraph};
+use crate::parts::lost_nics::LostNics;
 use rustc_hash::FxHashMap;
 
 /// A switch's end of a link of a server: the group of NICs among all servers, and which of its
