@@ -285,8 +285,7 @@ def check_wrong(tp, ep, report):
 
 
 def check_asked(tp, ep, report):
-    """What ranks are asked for is compared before anything is sent, on rows and columns."""
-    pair = Groups(*groups(tp, ep))
+    """What ranks are asked for is compared before anything is sent, on all of them."""
     rank = dist.get_rank()
     cases = {
         "same": {"strategy": "O2", "chunks": 2},
@@ -294,12 +293,14 @@ def check_asked(tp, ep, report):
         "row": {"chunks": 2 + rank % tp},
         "one": {"strategy": "O9" if rank == 3 else "O2"},
         "whole": {"chunks": True},
+        "some": {"mixnet": "circuits" if rank == 2 else "packets"},
+        "problem": {},
     }
     report["asked"] = {}
     for name, options in cases.items():
+        problem = "layer 1: no" if name == "problem" and rank == 1 else ""
         try:
-            agree_on_strategy(pair, "sharded", options)
-            report["asked"][name] = ""
+            report["asked"][name] = agree_on_strategy("sharded", options, problem, rank)
         except LightloomError as error:
             report["asked"][name] = str(error)
 
@@ -310,13 +311,19 @@ def check_lost(tp, ep, report):
     rank = dist.get_rank()
     dist.barrier()
     if rank == 3:
-        report["lost"] = "gone"
+        report["lost"] = report["unasked"] = "gone"
         return
-    try:
-        all_to_all_tp(torch.zeros(4, 2), [2, 2], ep_group=ep_group, tp_group=tp_group)
-        report["lost"] = ""
-    except LightloomError as error:
-        report["lost"] = f"{type(error).__name__}: {error}"
+    x = torch.zeros(4, 2)
+    calls = {
+        "unasked": lambda: agree_on_strategy("sharded", {}, "", 1),
+        "lost": lambda: all_to_all_tp(x, [2, 2], ep_group=ep_group, tp_group=tp_group),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+            report[name] = ""
+        except LightloomError as error:
+            report[name] = f"{type(error).__name__}: {error}"
 
 
 def run(rank, options):

@@ -121,16 +121,18 @@ def test_what_is_wrong_on_one_rank_is_said_on_every_rank(four, name, text):
         assert report["wrong"][name].startswith("InputError: ")
 
 
-def test_what_ranks_are_asked_for_is_compared_in_rows_and_columns(four):
-    """As hooks do each time that they are given other options."""
+def test_what_ranks_are_asked_for_is_compared_on_all_of_them(four):
+    """As hooks do each time, whatever is wrong on a rank: none waits for one that has given up."""
     strategies = "strategy of sharded tokens: expected one of auto, O1, O2, O3"
     for report in four:
         assert report["asked"] == {
-            "same": "",
+            "same": 0 + 1 + 2 + 3,
             "column": "ranks 0 and 2 disagree: strategy = O2 and O3",
             "row": "ranks 0 and 1 disagree: chunks = 2 and 3",
             "one": report["asked"]["one"],
             "whole": "rank 0: chunks = True: expected a number of 1 or more, or 'auto'",
+            "some": "ranks 0 and 2 disagree: mixnet = packets and circuits",
+            "problem": "rank 1: layer 1: no",
         }
         assert report["asked"]["one"].startswith(f"rank 3: {strategies}")
 
@@ -140,6 +142,8 @@ def test_a_lost_rank_is_one_error_on_those_that_wait_for_it(four):
         assert report["lost"].startswith(f"RankError: rank {rank}: one of ranks [")
         assert "does not answer" in report["lost"]
         assert "\n" not in report["lost"]
+        unasked = f"RankError: rank {rank}: one of the 4 ranks does not answer; "
+        assert report["unasked"].startswith(unasked)
 
 
 def test_calibration_writes_a_cluster_that_the_planner_reads(tmp_path):
