@@ -31,7 +31,7 @@ GRADIENTS: tuple[str, ...] = get_args(Gradient)
 #: strategies that tokens of a layout can have
 STRATEGIES: dict[str, tuple[AllToAllStrategy, ...]] = {
     "replicated": tuple(AllToAllStrategy),
-    "sharded": (AllToAllStrategy.O1, AllToAllStrategy.O2, AllToAllStrategy.O3),
+    "sharded": tuple(s for s in AllToAllStrategy if s is not AllToAllStrategy.BASELINE),
 }
 
 
@@ -147,7 +147,7 @@ def all_to_all_tp(  # noqa: PLR0913
         Whether TP ranks have parts of the gradient (``"partial"``), or all the same.
     strategy
         ``"baseline"``, ``"O1"`` to ``"O4"``, or ``"auto"``: what the planner chooses for these
-        tokens on ``cluster``; O1 where there is none. Sharded tokens can have O1 to O3.
+        tokens on ``cluster``; O1 where there is none. Sharded tokens can have O1 to O4.
     chunks
         Of O2 to O4; ``"auto"`` as many as are fastest on ``cluster``, 4 where there is none.
     cluster

@@ -51,7 +51,7 @@ def use_in_megatron(
         are no strategies then.
     **options
         ``strategy``, ``chunks`` and ``cluster`` of :func:`~lightloom.torch.all_to_all_tp`. Tokens
-        are sharded over TP ranks (sequence parallelism), so strategies are O1 to O3.
+        are sharded over TP ranks (sequence parallelism), so strategies are O1 to O4.
 
     Returns
     -------

@@ -20,7 +20,7 @@ from lightloom.errors import InputError
 from lightloom.torch import use_in_megatron
 
 TP, EP, HIDDEN, TOKENS, STEPS = 2, 2, 16, 24, 12
-WAYS = (None, ("O1", 1), ("O2", 3), ("O3", 2))
+WAYS = (None, ("O1", 1), ("O2", 3), ("O3", 2), ("O4", 3))
 
 
 def with_uneven_parts():

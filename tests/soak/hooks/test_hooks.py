@@ -71,6 +71,7 @@ def test_megatron_trains_to_the_same_losses(megatron, type_name):
         assert calls["('O1', 1)"] == calls["None"]
         assert calls["('O2', 3)"] == 3 * calls["None"]
         assert calls["('O3', 2)"] == 2 * calls["None"]
+        assert calls["('O4', 3)"] == 3 * calls["None"]
 
 
 def test_deepspeed_trains_to_the_same_losses(deepspeed):

@@ -108,7 +108,7 @@ def test_the_planner_chooses_for_the_tokens_of_a_call(four):
         ("strategy", "ranks 0 and 2 disagree: strategy = O2 and O3"),
         ("chunks", "ranks 0 and 2 disagree: chunks = 2 and 3"),
         ("layout", "layout: expected one of replicated, sharded"),
-        ("O4", "strategy of sharded tokens: expected one of auto, O1, O2, O3"),
+        ("baseline", "strategy of sharded tokens: expected one of auto, O1, O2, O3, O4"),
         ("grad", "grad: expected one of partial, replicated; did you mean"),
         ("cluster", "rank 0: none.toml: "),
         ("type", "ranks 0 and 2 disagree: type = float64 and float32"),
@@ -123,7 +123,7 @@ def test_what_is_wrong_on_one_rank_is_said_on_every_rank(four, name, text):
 
 def test_what_ranks_are_asked_for_is_compared_on_all_of_them(four):
     """As hooks do each time, whatever is wrong on a rank: none waits for one that has given up."""
-    strategies = "strategy of sharded tokens: expected one of auto, O1, O2, O3"
+    strategies = "strategy of sharded tokens: expected one of auto, O1, O2, O3, O4"
     for report in four:
         assert report["asked"] == {
             "same": 0 + 1 + 2 + 3,
