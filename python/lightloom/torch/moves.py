@@ -293,8 +293,9 @@ def _wait(*works: dist.Work | None) -> None:
 
 
 def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
-    """Rows as bytes, ``(rows, bytes)``, in the same memory."""
-    return rows.view(torch.uint8)
+    """Contiguous rows as bytes, ``(rows, bytes)``, in the same memory."""
+    # a dimension of one row or element may have any stride, which a view of bytes does not take
+    return rows.as_strided(rows.shape, (rows.shape[1], 1)).view(torch.uint8)
 
 
 def _span(ranges: Sequence[Rows]) -> Rows:
