@@ -4,9 +4,9 @@ The all-to-all of a chunk is under way while the TP ranks gather, or add up, ano
 each group has a stream of its own and copies are on the current one; with gloo each has threads.
 Rows move as bytes, so that any type does; only sums have a type.
 
-With O4 nothing is packed for the TP ranks. Where they have the same rows, their parts of a chunk lie
-one after another, so that a gather ends where it belongs. Where each has rows of its own, each sends
-them to every other one by itself, straight to where they belong, and parts of sums likewise.
+With O4 nothing is packed for the TP ranks. Where they have the same rows, their parts of a chunk
+lie one after another, so that a gather ends where it belongs. Where each has rows of its own, each
+sends them to every other one by itself, straight to where they belong, and parts of sums likewise.
 """
 
 from __future__ import annotations
