@@ -147,7 +147,7 @@ def agree_on_options(options: Mapping[str, object], problem: str, layers: int) -
 
 @contextlib.contextmanager
 def answered(groups: Groups | None = None) -> Iterator[None]:
-    """Make an error of process groups, or that of all ranks, one line that names whom it waited for.
+    """Make an error of process groups, or of that of all ranks, one line that names who is missing.
 
     Raises
     ------

@@ -114,7 +114,7 @@ def refusals():
     texts["none"] = refusal(nn.Linear(2, 2))
     rank, layers = dist.get_rank(), model_of(torch.float32, None)
     # on some ranks alone: no rank may wait for those that have given up
-    setattr(layers[0].config, "cuda_graph_impl", "local" if rank == 2 else "none")
+    layers[0].config.cuda_graph_impl = "local" if rank == 2 else "none"
     texts["one rank"] = refusal(layers)
     layers[0].config.cuda_graph_impl = "none"
     texts["circuits"] = refusal(layers, **{"mixnet": object()} if rank == 1 else {})

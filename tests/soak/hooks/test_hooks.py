@@ -121,7 +121,9 @@ def test_what_is_wrong_with_a_hook_on_some_ranks_is_said_on_every_rank(megatron,
 
 
 def test_ranks_without_layers_take_part_in_the_agreement(megatron):
-    assert [report["refused"]["stages"] for report in megatron] == ["0 layers"] * 2 + ["2 layers"] * 2
+    assert [report["refused"]["stages"] for report in megatron] == ["0 layers"] * 2 + [
+        "2 layers"
+    ] * 2
 
 
 @pytest.mark.parametrize(

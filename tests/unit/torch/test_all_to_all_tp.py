@@ -177,7 +177,12 @@ def test_calibration_measures_each_way_by_itself(tmp_path):
 
 @pytest.mark.parametrize(
     ("tp", "ep"),
-    [(2, 4), pytest.param(3, 2, marks=in_soak), pytest.param(4, 2, marks=in_soak), pytest.param(1, 4, marks=in_soak)],
+    [
+        (2, 4),
+        pytest.param(3, 2, marks=in_soak),
+        pytest.param(4, 2, marks=in_soak),
+        pytest.param(1, 4, marks=in_soak),
+    ],
 )
 def test_more_ranks(tmp_path, tp, ep):
     for report in reports(tmp_path, tp, ep, "replicated,sharded"):

@@ -60,7 +60,7 @@ def other_strategies(job: Job) -> list[OtherStrategy]:
 
 
 def fastest_strategies(done: Sequence[Done]) -> dict[str, Done]:
-    """Return the fastest run of each fabric, but for those of the baseline; of equal ones the first.
+    """Return the fastest run of each fabric, of equal ones the first; the baseline does not count.
 
     Parameters
     ----------

@@ -158,5 +158,7 @@ def test_strategies_that_differ_by_layer_are_counted():
         {"layer": 1, "strategy": "O3", "chunks": 4},
         {"layer": 2, "strategy": "O3", "chunks": 9},
     ]
-    expected = "All-to-alls to experts, layer by layer: O1 (1 layer), O3 in 4 to 9 chunks (2 layers)."
+    expected = (
+        "All-to-alls to experts, layer by layer: O1 (1 layer), O3 in 4 to 9 chunks (2 layers)."
+    )
     assert strategies_sentence(layers) == expected
