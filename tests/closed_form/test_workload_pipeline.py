@@ -47,11 +47,18 @@ MESSAGE_S = 64 * 128 * 2 / 1e9
 
 @pytest.mark.parametrize("ratio", [0.1, 1.0, 5.0])
 @pytest.mark.parametrize("micro_batches", [1, 2, 3, 8])
-def test_stages_that_wait_for_messages_take_one_more_in_every_turn(micro_batches, ratio):
-    """Two stages of 1F1B: a message each way at once, in every turn but the last one."""
+def test_stages_that_wait_for_messages_take_more_in_every_turn(micro_batches, ratio):
+    """A message each way at once between two stages; two where stages are between others."""
     turn = 3 * ratio * MESSAGE_S
     blocking_s = over_a_network(2, micro_batches, ratio, NIC, overlap_pipeline=False)
     assert blocking_s == pytest.approx((micro_batches + 1) * (turn + MESSAGE_S), rel=1e-6)
+    for stages in (3, 4, 8):
+        blocking_s = over_a_network(stages, micro_batches, ratio, DISTANCE, overlap_pipeline=False)
+        filled = stages * turn + 2 * (stages - 1) * MESSAGE_S
+        others = (micro_batches - 1) * (turn + 2 * MESSAGE_S)
+        # the first message back is late by what a backward pass is shorter than it
+        first = (min(1, ratio) - max(0, 1 - 2 * ratio)) * MESSAGE_S * (micro_batches > 1)
+        assert blocking_s == pytest.approx(filled + others - first, rel=1e-6)
 
 
 #: links on which a message takes its size, and those on which it takes the distance
