@@ -114,9 +114,8 @@ impl Index {
             purpose_of: graph.purpose_of_category(),
             regional,
             streams,
-            has_rendezvous: (graph.roles.iter().flat_map(|role| &role.tasks)).any(|task| {
-                task.handle.is_some() && matches!(task.kind, TaskKind::Send { .. })
-            }),
+            has_rendezvous: (graph.roles.iter().flat_map(|role| &role.tasks))
+                .any(|task| task.handle.is_some() && matches!(task.kind, TaskKind::Send { .. })),
             idle: category(&CategoryUse::Idle),
             reconfiguration: category(&CategoryUse::Reconfiguration),
             memberships: memberships.collect(),

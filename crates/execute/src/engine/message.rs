@@ -95,12 +95,7 @@ impl<'a> Messages<'a> {
 
     /// Begins a message whose turn it is, and those after it while nothing of them is to leave. A
     /// rendezvous waits for its receiver.
-    fn begin(
-        &mut self,
-        context: &mut Context<'a>,
-        completions: &mut Completions<'a>,
-        number: u32,
-    ) {
+    fn begin(&mut self, context: &mut Context<'a>, completions: &mut Completions<'a>, number: u32) {
         let mut next = Some(number);
         while let Some(number) = next {
             let Message { key: MessageKey { from, to, .. }, bytes, sent, sender, waiting, .. } =

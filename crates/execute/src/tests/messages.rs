@@ -224,7 +224,8 @@ fn both_ends_of_a_rendezvous_go_on_when_it_is_over() {
         graph.roles[0].tasks = vec![compute(sender * US), send(1, 0, bytes)];
         let asynchronous = play(&graph, &packet(2)).step.0;
         assert_eq!(asynchronous, (receiver * US).max(sender * US + long + 2 * US));
-        graph.roles[0].tasks = vec![compute(sender * US), meet(1, 0, bytes), compute(over), wait(0)];
+        graph.roles[0].tasks =
+            vec![compute(sender * US), meet(1, 0, bytes), compute(over), wait(0)];
         assert_eq!(play(&graph, &packet(2)).step.0, sender * US + over);
     }
 }

@@ -149,7 +149,7 @@ impl TaskGraph {
         }?;
         let waits = matches!(task.kind, TaskKind::Receive { .. } | TaskKind::Wait { .. });
         if task.handle.is_some() && waits {
-            return Err(Invalid("only compute, collective and send tasks have a handle".into()));
+            return Err(Invalid("a task that waits for others has no handle".into()));
         }
         Ok(())
     }
@@ -461,7 +461,7 @@ mod tests {
         });
         assert_eq!(
             handled,
-            "role 'trainer', task 0 (receive): only compute, collective and send tasks have a handle"
+            "role 'trainer', task 0 (receive): a task that waits for others has no handle"
         );
     }
 
