@@ -127,8 +127,7 @@ impl FlowNetwork {
         let mut moves = false;
         let (low, high) = (new * (1.0 - NEARLY), new * (1.0 + NEARLY));
         for (entry, &cap) in crossing.iter().zip(caps) {
-            let is_here = entry.remaining < ELSEWHERE;
-            moves |= is_here & (cap < high) | !is_here & (cap >= low);
+            moves |= if entry.remaining < ELSEWHERE { cap < high } else { cap >= low };
             // The flow's rate goes from one to the other of `lower` and `min(cap, upper)`.
             if cap > enough {
                 self.load_others(entry, number, sign * (smaller(cap, upper) - lower));
