@@ -138,7 +138,7 @@ class StrategyResult:
     Attributes
     ----------
     strategy
-        ``baseline`` or ``O1`` to ``O4``.
+        ``baseline`` or ``O1`` to ``O4`` for all layers, or ``layers``, the choice for each.
     step_time_s
         Step time.
     fits
