@@ -6,7 +6,6 @@
 //! one. Scenes in which a switch has a choice stay where they are, as hashes draw other paths
 //! elsewhere.
 
-use super::memory::{Batch, Item};
 use crate::flow::FlowSpec;
 use crate::network::core::Core;
 use crate::topology::{LinkSpec, NicId, NodeId, Topology};
@@ -96,17 +95,9 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Takes what begins; returns whether its scene, so far at another place, is to stay where it
-    /// is.
-    pub(super) fn take(&mut self, batch: &Batch, places: &Places) -> bool {
-        let is_moved = |item: &Item| match item {
-            Item::Flow(_, flow) => self.take_flow(places, flow),
-            Item::Dark(..) => self.fix(),
-        };
-        batch.items.iter().map(is_moved).fold(false, |any, one| any || one)
-    }
-
-    fn take_flow(&mut self, places: &Places, flow: &FlowSpec) -> bool {
+    /// Takes a flow that begins; returns whether its scene, so far at another place, is to stay
+    /// where it is.
+    pub(super) fn take(&mut self, places: &Places, flow: &FlowSpec) -> bool {
         if self.is_fixed {
             return false;
         }
@@ -127,7 +118,7 @@ impl Labels {
     }
 
     /// The scene stays where it is; returns whether it was elsewhere.
-    fn fix(&mut self) -> bool {
+    pub(super) fn fix(&mut self) -> bool {
         self.is_fixed = true;
         let moved = self.of.drain().any(|(nic, place)| nic != place);
         self.home = None;

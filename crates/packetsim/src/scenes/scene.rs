@@ -72,7 +72,7 @@ impl Scene {
             });
             let flows = batch.items.iter().filter_map(flow_of);
             merged.flows.extend(flows.map(|flow| (flow, ended.contains(&flow))));
-            merged.labels.take(batch, places);
+            take(&mut merged.labels, batch, places);
         }
         merged.name_all();
         merged
@@ -80,7 +80,7 @@ impl Scene {
 
     /// More begins; returns whether what is simulated of it can go on.
     pub(super) fn add(&mut self, batch: Batch, salt: Key, places: &Places) -> bool {
-        let is_moved = self.labels.take(&batch, places);
+        let is_moved = take(&mut self.labels, &batch, places);
         if is_moved {
             self.name_all();
         }
@@ -266,6 +266,16 @@ impl Scene {
         known.drained = Some((live.now().since(Time::ZERO), live.hops()));
         Ok(true)
     }
+}
+
+/// Gives places to what begins; returns whether its scene, so far at another one, is to stay where
+/// it is: a link that goes dark has no other place.
+fn take(labels: &mut Labels, batch: &Batch, places: &Places) -> bool {
+    let is_moved = |item: &Item| match item {
+        Item::Flow(_, flow) => labels.take(places, flow),
+        Item::Dark(..) => labels.fix(),
+    };
+    batch.items.iter().map(is_moved).fold(false, |any, one| any || one)
 }
 
 /// What all scenes have in common.
