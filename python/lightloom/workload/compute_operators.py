@@ -114,13 +114,18 @@ class OwnLaunches(Table):
 
 
 class EfficiencyFile(Table):
-    """Efficiencies of one GPU; a user's profile may give only some of them."""
+    """Efficiencies of one GPU; a user's profile may give only some of them.
+
+    Links of a profile are :func:`lightloom.fabric.interconnect.measured_links`.
+    """
 
     sources: dict[str, Source] = Field(default_factory=dict)
     operators: dict[str, CurveTable] = Field(default_factory=dict)
     memory: dict[str, MemoryTable] = Field(default_factory=dict)
     launch: OwnLaunches | None = None
     sustained: Value | None = None
+    nvlink: dict[str, Value] = Field(default_factory=dict)
+    network: dict[str, Value] = Field(default_factory=dict)
 
 
 class SustainedFile(Table):

@@ -719,6 +719,7 @@ def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
         gpus=scenario.gpus,
         rate_gbps=options.rate_gbps,
         gpu=gpu.name,
+        profile=options.profile,
         gpus_per_server=options.used_gpus_per_server,
         nics_per_server=used_nics(options),
         link_delay_s=options.link_delay_s,
