@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from lightloom.errors import FabricError, HardwareError, did_you_mean, expected_one_of
 from lightloom.hardware.values import (
@@ -80,7 +80,7 @@ class ClusterFile(Table):
 class LinkProfile(Table):
     """What a profile may say of links; it has tables of operators beside them."""
 
-    model_config = {"extra": "ignore"}
+    model_config = ConfigDict(extra="ignore")
 
     sources: dict[str, Source] = Field(default_factory=dict)
     nvlink: dict[str, Value] = Field(default_factory=dict)
@@ -120,7 +120,7 @@ def measured_links(profile: Path | None) -> dict[str, Provenance]:
     if profile is None or profile.suffix.lower() == ".csv":
         return {}
     file = read_toml(profile, "", LinkProfile)
-    tables = {
+    tables: dict[str, tuple[dict[str, Value], type[Table], str]] = {
         "nvlink": (file.nvlink, InsideServerTable, "nvlink_"),
         "network": (file.network, BetweenServersTable, ""),
     }
@@ -130,10 +130,11 @@ def measured_links(profile: Path | None) -> dict[str, Provenance]:
             if name not in known.model_fields:
                 hint = did_you_mean(name, known.model_fields)
                 names = ", ".join(known.model_fields)
-                raise HardwareError(
-                    f"{profile}: unknown {table}.{name}{hint}; known: {names}"
-                )
+                raise HardwareError(f"{profile}: unknown {table}.{name}{hint}; known: {names}")
             values[f"{prefix}{name}"] = value
+    if not file.sources:
+        # values of a profile without sources say themselves where they are from
+        return {name: Provenance(v.value, v.source, "", v.assumed) for name, v in values.items()}
     return resolve(values, file.sources)
 
 

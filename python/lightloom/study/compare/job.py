@@ -531,9 +531,8 @@ class ModelJob(Job):
 
     def shape_record(self) -> dict[str, Any]:
         """The shape of a model that is not in the catalog."""
-        if self.scenario.model in catalog():
-            return {}
-        return {"model_shape": model_record(self.model)}
+        known = self.scenario.model in catalog()
+        return {} if known else {"model_shape": model_record(self.model)}
 
 
 def model_of(scenario: Scenario) -> Model:
