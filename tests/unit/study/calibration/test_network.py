@@ -361,3 +361,10 @@ def test_a_comparison_shows_calibrated_and_packaged_steps_apart(tmp_path):
     (grid,) = worth_grids(calibrated.results)
     assert [row[0] for row in grid.rows] == ["fat-tree", "mixnet"]
     assert worth_grids(packaged.results) == []
+
+
+def test_sizes_beyond_the_simulated_ones_take_as_long_as_their_bytes():
+    whole = reading("all-gather", Servers(32, 8), (30, 31, 32, 34))
+    seconds = MACHINES.times(whole, PACKAGED)
+    assert seconds[3] / seconds[2] == pytest.approx(4)
+    assert seconds[2] / seconds[1] == pytest.approx(2, rel=1e-3)

@@ -42,6 +42,8 @@ Floats = npt.NDArray[np.float64]
 
 #: bytes of a buffer from which sizes are fitted
 SMALLEST = 256 << 10
+#: bytes of a buffer up to which it is simulated whole
+LARGEST = 2 << 30
 #: sizes of a collective that say enough, and the largest over the smallest of them
 SIZES, SPAN = 3, 8
 #: share of the time that a start-up must have at one size, to be fitted
@@ -136,13 +138,14 @@ class FittedLinks:
 class Machines:
     """The servers that were measured: GPU by name, rate of a NIC, NICs of a full server.
 
-    ``nics_per_server`` is of a server of ``gpus_per_server`` GPUs.
+    ``nics_per_server`` is of a server of ``gpus_per_server`` GPUs; ``fabric`` joins them.
     """
 
     gpu: str
     rate_gbps: float
     gpus_per_server: int
     nics_per_server: int
+    fabric: str = "fat-tree"
 
     def times(self, reading: Reading, links: Interconnect) -> Floats:
         """Simulated seconds of every size of a reading."""
@@ -159,17 +162,20 @@ class Machines:
         if reading.tokens is not None:
             return self._layer(reading, cluster, links)
         is_ring = reading.test in RINGS
+        sizes = np.array([point.size_bytes for point in reading.points])
+        # what is larger takes as long as parts of it, one after another: start-ups are nothing
+        parts = np.maximum(1.0, sizes / LARGEST)
         scenario = CollectiveScenario.model_validate(
             {
                 "collective": reading.test,
                 "gpus": gpus,
-                "size_bytes": tuple(max(round(p.size_bytes), gpus) for p in reading.points),
-                "fabrics": ("fat-tree",),
-                "fabric_options": {"fat-tree": {"all_to_all": "flat"}} if is_ring else {},
+                "size_bytes": tuple(max(round(size), gpus) for size in sizes / parts),
+                "fabrics": (self.fabric,),
+                "fabric_options": {self.fabric: {"all_to_all": "flat"}} if is_ring else {},
                 "cluster": cluster,
             }
         )
-        return np.array([found.time_s for found in run_collectives(scenario, links=links)])
+        return parts * [found.time_s for found in run_collectives(scenario, links=links)]
 
     def _layer(
         self, reading: Reading, cluster: Mapping[str, object], links: Interconnect
@@ -184,8 +190,8 @@ class Machines:
                 "gpus": gpus,
                 "model": "deepseek-v3",
                 "tokens": reading.tokens.tokens,
-                "fabrics": ("fat-tree",),
-                "fabric_options": {"fat-tree": {"all_to_all": "rail"}} if gpus > size else {},
+                "fabrics": (self.fabric,),
+                "fabric_options": {self.fabric: {"all_to_all": "rail"}} if gpus > size else {},
                 "cluster": cluster,
                 "demand": {
                     "source": "balanced",
