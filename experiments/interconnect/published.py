@@ -77,8 +77,7 @@ def line(row: Mapping[str, Any]) -> tuple[str, float]:
         f"{own:.1f}",
         f"{ratio:.2f}" + (" (fault)" if "fault" in row else ""),
     ]
-    for fabric in OTHERS:
-        cells.append(f"{predicted(row, fabric):.1f}" if row["gpus"] > 8 else "-")
+    cells += [f"{predicted(row, name):.1f}" if row["gpus"] > 8 else "-" for name in OTHERS]
     return f"| {' | '.join(cells)} |", ratio
 
 
