@@ -314,7 +314,7 @@ def main() -> int:
     text = render(found)
     print(text)
     spreads = {e.run.group: spread(found, e.run.group) for e in found}
-    wanted: Mapping[Path, Any] = {
+    wanted = {
         BOARD: text,
         FIGURE: figure(found, spreads),
         ERRORS: errors_file(found),

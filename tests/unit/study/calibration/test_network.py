@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import lsq_linear
 from tests.kineto_files import Profile
 
 from lightloom.errors import HardwareError, InputError, LightloomError
@@ -18,7 +19,7 @@ from lightloom.fabric.interconnect import Interconnect
 from lightloom.report.worth_of_strategies import worth_grids
 from lightloom.samples import read_sample
 from lightloom.study.calibration.network import deep_ep, nccl_tests
-from lightloom.study.calibration.network.fit import LINKS, Machines, fit_links, huber
+from lightloom.study.calibration.network.fit import LINKS, Machines, bounded, fit_links, huber
 from lightloom.study.calibration.network.profile import existing_profile, with_links
 from lightloom.study.calibration.network.read import readings_of
 from lightloom.study.calibration.network.readings import Given, MeasuredSize, Reading, Servers
@@ -179,6 +180,15 @@ def test_noise_moves_the_result_by_less_than_itself():
         np.mean([abs(getattr(p, side)) for p in found.points]) for side in ("before", "after")
     )
     assert after < before
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_least_squares_within_bounds_are_those_of_scipy(seed):
+    random_ = np.random.default_rng(seed)
+    matrix, wanted = random_.normal(size=(12, 3)), random_.normal(size=12)
+    low = random_.uniform(-0.5, 0.5, 3)
+    theirs = lsq_linear(matrix, wanted, bounds=(low, np.inf), tol=1e-14).x
+    assert bounded(matrix, wanted, low) == pytest.approx(theirs, abs=1e-6)
 
 
 def test_weights_are_one_near_and_fall_off():

@@ -15,12 +15,12 @@ model has not.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import lsq_linear
 
 from lightloom.errors import InputError
 from lightloom.fabric import Cluster
@@ -51,9 +51,6 @@ SEEN = 0.05
 #: relative errors up to so many of their usual size count in full, and that size at least
 _HUBER, _USUAL = 1.345, 0.01
 _TURNS, _NEAR, _STEP = 10, 1e-3, 0.02
-#: a start-up is at most so many times the packaged one
-_MOST = 100.0
-
 #: the efficiency and the start-ups that set the time of a test, by tier
 LINKS: dict[tuple[Tier, Test], tuple[str, tuple[str, ...]]] = {}
 _GATHERS = ("nvlink_gather_efficiency", ("nvlink_gather_start_up_s", "nvlink_gather_peer_s"))
@@ -378,7 +375,6 @@ class _Problem:
         measured = np.array([point.time_s for _, point in pairs])
         is_rate = np.array([names[0].endswith("efficiency") for names in self.unknowns])
         low = np.where(is_rate, 1.0, 0.0)
-        high = np.full(len(low), _MOST)
         values = np.array(
             [1 / getattr(self.start, names[0]) if rate else 1.0
              for names, rate in zip(self.unknowns, is_rate, strict=True)]
@@ -397,7 +393,7 @@ class _Problem:
             matrix = np.column_stack(columns) * root[:, None]
             # the new values themselves, within their bounds
             wanted = matrix @ values - error * root
-            found = lsq_linear(matrix, wanted, bounds=(low, high)).x
+            found = bounded(matrix, wanted, low)
             done = (np.abs(found - values) <= _NEAR * np.maximum(values, 1)).all()
             values = found
             if done:
@@ -422,6 +418,33 @@ class _Problem:
                 "will take it as their own: give a table of all_gather_perf in addition"
             )
         return lines
+
+
+def bounded(matrix: Floats, wanted: Floats, low: Floats) -> Floats:
+    """Least squares of a few unknowns, none of which is below its bound.
+
+    Every choice of those that are at their bounds is tried: the best of the solutions that keep all
+    bounds is that of the problem.
+
+    Parameters
+    ----------
+    matrix, wanted
+        As of ``numpy.linalg.lstsq``, ``(number, unknowns)`` and ``(number,)``.
+    low
+        The bounds.
+    """
+    best, least = low.copy(), float(np.sum((matrix @ low - wanted) ** 2))
+    for free in itertools.product((False, True), repeat=len(low)):
+        chosen = np.array(free)
+        if not chosen.any():
+            continue
+        values = low.copy()
+        rest = wanted - matrix[:, ~chosen] @ low[~chosen]
+        values[chosen] = np.linalg.lstsq(matrix[:, chosen], rest, rcond=None)[0]
+        error = float(np.sum((matrix @ values - wanted) ** 2))
+        if (values >= low).all() and error < least:
+            best, least = values, error
+    return best
 
 
 def huber(errors: Floats) -> Floats:
