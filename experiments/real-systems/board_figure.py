@@ -46,7 +46,7 @@ def figure(found: Sequence[Placed], spreads: Mapping[str, float]) -> str:
         tag("text", "Predicted over published speed", x=20, y=26, class_="title"),
         tag("text", "calibrates", x=WIDTH - 230, y=26, fill=CALIBRATE),
         tag("text", "tests", x=WIDTH - 150, y=26, fill=TEST),
-        tag("text", "last release", x=WIDTH - 105, y=26, class_="tick"),
+        tag("text", "line: since release", x=WIDTH - 110, y=26, class_="tick"),
     ]
     for ratio in NAMED:
         parts.append(tag("line", x1=_x(ratio), x2=_x(ratio), y1=TOP - 12, y2=bottom,

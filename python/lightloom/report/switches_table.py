@@ -35,8 +35,10 @@ def built_of(results: Sequence[FabricResult]) -> str:
 def _grain(results: Sequence[FabricResult]) -> list[str]:
     """Why a tree with less rate upwards is no cheaper than one with all of it, if it is not."""
     whole = next((r for r in results if r.kind == "fat-tree"), None)
+    if whole is None:
+        return []
     sentences = []
-    for thin in results if whole is not None else ():
+    for thin in results:
         if thin.kind != "oversub" or thin.network_cost_usd < whole.network_cost_usd:
             continue
         own, other = thin.switching.main, whole.switching.main

@@ -289,6 +289,14 @@ def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
     return _override(efficiencies, _build(table, str(profile)))
 
 
+def measures_operators(profile: Path | None) -> bool:
+    """Whether a profile has operators, and not links alone."""
+    if profile is None or profile.suffix.lower() == ".csv":
+        return profile is not None
+    file = _read_toml(profile)
+    return bool(file.operators or file.memory)
+
+
 def _with_fp8(efficiencies: Efficiencies) -> Efficiencies:
     """Generic efficiencies, for a GPU that computes in FP8 as well."""
     measured = _build(_packaged(GENERIC_FP8), f"efficiency_{GENERIC_FP8}.toml")
