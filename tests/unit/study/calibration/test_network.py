@@ -378,3 +378,29 @@ def test_sizes_beyond_the_simulated_ones_take_as_long_as_their_bytes():
     seconds = MACHINES.times(whole, PACKAGED)
     assert seconds[3] / seconds[2] == pytest.approx(4)
     assert seconds[2] / seconds[1] == pytest.approx(2, rel=1e-3)
+
+
+def test_one_size_of_a_step_gives_an_efficiency_and_keeps_start_ups():
+    known = dataclasses.replace(PACKAGED, nic_efficiency=0.6)
+    step = dataclasses.replace(reading("all-to-all", Servers(32, 8), (12, 27)), any_sizes=True)
+    found = fit_links([measured(step, known)], MACHINES, PACKAGED)
+    assert found.changed == ("nic_efficiency",)
+    assert found.after.nic_efficiency == pytest.approx(0.6, rel=1e-3)
+    assert [point.is_fitted for point in found.points] == [False, True]
+    assert any("kept as packaged" in remark for remark in found.remarks)
+
+
+def test_a_step_of_small_collectives_alone_is_refused(tmp_path):
+    profile = Profile(0, 2)
+    profile.nccl("allreduce", 0, 20, 1024)
+    with pytest.raises(InputError, match="no collective of 256 KiB or more"):
+        readings_of(profile.write(tmp_path / "rank0.json"), Given(), 8)
+
+
+def test_sizes_that_are_not_fitted_are_shown_beside_those_that_are():
+    known = dataclasses.replace(PACKAGED, nvlink_gather_efficiency=0.6)
+    wanted = measured(reading("all-gather", Servers(8, 8), range(10, 30, 2)), known)
+    found = fit_links([wanted], MACHINES, PACKAGED)
+    assert [p.is_fitted for p in found.points] == [
+        p.point.size_bytes >= 2**18 for p in found.points
+    ]

@@ -30,8 +30,12 @@ from lightloom.models.model import Model
 from lightloom.study.calibration.network.readings import (
     COPIES,
     RINGS,
+    SIZES,
+    SMALLEST,
+    SPAN,
     MeasuredSize,
     Reading,
+    Servers,
     Test,
     Tier,
 )
@@ -39,13 +43,10 @@ from lightloom.study.collective import CollectiveScenario, run_collectives
 from lightloom.units import show_bytes
 
 Floats = npt.NDArray[np.float64]
+_Key = tuple[str, Test, Servers, MeasuredSize]
 
-#: bytes of a buffer from which sizes are fitted
-SMALLEST = 256 << 10
 #: bytes of a buffer up to which it is simulated whole
 LARGEST = 2 << 30
-#: sizes of a collective that say enough, and the largest over the smallest of them
-SIZES, SPAN = 3, 8
 #: share of the time that a start-up must have at one size, to be fitted
 SEEN = 0.05
 #: relative errors up to so many of their usual size count in full, and that size at least
@@ -245,7 +246,7 @@ def fit_links(readings: Sequence[Reading], machines: Machines, before: Interconn
     for reading in readings:
         _check(reading)
     found, changed, remarks = before, list[str](), list[str]()
-    weights: dict[tuple[Reading, MeasuredSize], float] = {}
+    weights: dict[_Key, float] = {}
     tiers: tuple[Tier, ...] = ("inside servers", "between servers")
     for tier in tiers:
         problem = _Problem.of([r for r in readings if r.servers.tier == tier], machines, found)
@@ -259,7 +260,7 @@ def fit_links(readings: Sequence[Reading], machines: Machines, before: Interconn
     for reading in readings:
         old, new = machines.times(reading, before), machines.times(reading, found)
         for point, before_s, after_s in zip(reading.points, old, new, strict=True):
-            weight = weights.get((reading, point))
+            weight = weights.get(_key(reading, point))
             points.append(
                 FittedSize(
                     reading, point, float(before_s), float(after_s), weight is not None,
@@ -272,6 +273,11 @@ def fit_links(readings: Sequence[Reading], machines: Machines, before: Interconn
     )
 
 
+def _key(reading: Reading, point: MeasuredSize) -> _Key:
+    """A size, whatever others of its reading take part."""
+    return reading.name, reading.test, reading.servers, point
+
+
 def _used(reading: Reading) -> tuple[MeasuredSize, ...]:
     """The sizes that are fitted."""
     if reading.tokens is not None:
@@ -280,11 +286,11 @@ def _used(reading: Reading) -> tuple[MeasuredSize, ...]:
 
 
 def _check(reading: Reading) -> None:
-    """Refuse a collective of too few sizes; of tokens there is but one."""
-    if reading.tokens is not None:
-        return
+    """Refuse a table of too few sizes; of tokens there is but one, of a step what it had."""
     used = _used(reading)
-    if len(used) >= SIZES and used[-1].size_bytes >= SPAN * used[0].size_bytes:
+    if reading.tokens is not None or (reading.any_sizes and used):
+        return
+    if used and replace(reading, points=used).tells_start_up:
         return
     span = f", up to {show_bytes(used[-1].size_bytes)}" if used else ""
     raise InputError(
@@ -319,7 +325,7 @@ class _Problem:
         for reading in readings:
             efficiency, names = LINKS[reading.servers.tier, reading.test]
             efficiencies[efficiency] = None
-            start_ups[names] = start_ups.get(names, False) or len(reading.points) >= SIZES
+            start_ups[names] = start_ups.get(names, False) or reading.tells_start_up
         unknowns: list[tuple[str, ...]] = [(name,) for name in efficiencies]
         unknowns += [names for names, told in start_ups.items() if told]
         kept = [names for names, told in start_ups.items() if not told]
@@ -345,7 +351,7 @@ class _Problem:
         links = self.links(values)
         return np.concatenate([self.machines.times(reading, links) for reading in self.readings])
 
-    def solve(self) -> tuple[Interconnect, dict[tuple[Reading, MeasuredSize], float]]:
+    def solve(self) -> tuple[Interconnect, dict[_Key, float]]:
         """The links, and how much each size counted; start-ups that no size shows are kept."""
         found, weights = self._solve()
         unseen = [names for names in self.unknowns if not self._is_seen(names, found)]
@@ -370,16 +376,16 @@ class _Problem:
                     return True
         return False
 
-    def _solve(self) -> tuple[Interconnect, dict[tuple[Reading, MeasuredSize], float]]:
-        pairs = [(reading, point) for reading in self.readings for point in reading.points]
-        measured = np.array([point.time_s for _, point in pairs])
+    def _solve(self) -> tuple[Interconnect, dict[_Key, float]]:
+        keys = [_key(reading, point) for reading in self.readings for point in reading.points]
+        measured = np.array([point.time_s for *_, point in keys])
         is_rate = np.array([names[0].endswith("efficiency") for names in self.unknowns])
         low = np.where(is_rate, 1.0, 0.0)
         values = np.array(
             [1 / getattr(self.start, names[0]) if rate else 1.0
              for names, rate in zip(self.unknowns, is_rate, strict=True)]
         )  # fmt: skip
-        weights = np.ones(len(pairs))
+        weights = np.ones(len(keys))
         for _ in range(_TURNS):
             now = self.times(values)
             error = now / measured - 1
@@ -398,7 +404,7 @@ class _Problem:
             values = found
             if done:
                 break
-        return self.links(values), dict(zip(pairs, map(float, weights), strict=True))
+        return self.links(values), dict(zip(keys, map(float, weights), strict=True))
 
     def remarks(self, found: Interconnect) -> list[str]:
         """What stayed as it was, and what would have to be faster than the vendor's rate."""

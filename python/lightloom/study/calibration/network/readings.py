@@ -21,6 +21,10 @@ Tier = Literal["inside servers", "between servers"]
 RINGS: tuple[Test, ...] = ("all-reduce", "all-gather", "reduce-scatter")
 #: collectives whose GPUs send to each other; of the last two, a token once to a server
 COPIES: tuple[Test, ...] = ("all-to-all", "dispatch", "combine")
+#: sizes of a collective that say enough, and the largest over the smallest of them
+SIZES, SPAN = 3, 8
+#: bytes of a buffer from which sizes are fitted
+SMALLEST = 256 << 10
 #: rows of one file
 MAX_ROWS = 10_000
 
@@ -99,6 +103,8 @@ class Reading:
         What the tool calls the GPUs; empty where it does not say.
     tokens
         Of a dispatch or combine.
+    any_sizes
+        Whether sizes are those that were there, as in a step; few of them say nothing of start-ups.
     """
 
     name: str
@@ -107,6 +113,13 @@ class Reading:
     points: tuple[MeasuredSize, ...]
     gpu: str = ""
     tokens: TokenShape | None = None
+    any_sizes: bool = False
+
+    @property
+    def tells_start_up(self) -> bool:
+        """Whether there are sizes enough, and of enough difference, to tell a start-up."""
+        points = self.points
+        return len(points) >= SIZES and points[-1].size_bytes >= SPAN * points[0].size_bytes
 
 
 @dataclass(frozen=True)

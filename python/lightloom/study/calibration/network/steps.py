@@ -14,6 +14,7 @@ from lightloom.errors import InputError
 from lightloom.inputs.files import shown_path
 from lightloom.progress import Progress
 from lightloom.study.calibration.network.readings import (
+    SMALLEST,
     Given,
     MeasuredSize,
     Reading,
@@ -68,15 +69,17 @@ def read_step(
         if place not in points or _pace(point) < _pace(points[place]):
             points[place] = point
     name = shown_path(path)
-    if not shortest:
+    found = []
+    for (test, servers), points in shortest.items():
+        sizes = tuple(points[place] for place in sorted(points))
+        if sizes[-1].size_bytes >= SMALLEST:
+            found.append(Reading(f"{name}: {test}", test, servers, sizes, any_sizes=True))
+    if not found:
         raise InputError(
-            f"{name}: no collective says its size, its ranks and its time; record steps with "
-            "ProfilerActivity.CUDA and a process group of NCCL"
+            f"{name}: no collective of 256 KiB or more says its size, its ranks and its time; "
+            "record steps with ProfilerActivity.CUDA and a process group of NCCL"
         )
-    return [
-        Reading(f"{name}: {test}", test, servers, tuple(points[place] for place in sorted(points)))
-        for (test, servers), points in shortest.items()
-    ]
+    return found
 
 
 def _timed(trace: Trace) -> Iterator[Call]:
