@@ -18,11 +18,17 @@ from lightloom.fabric import Cluster
 from lightloom.fabric.interconnect import Interconnect
 from lightloom.report.worth_of_strategies import worth_grids
 from lightloom.samples import read_sample
-from lightloom.study.calibration.network import deep_ep, nccl_tests
+from lightloom.study.calibration.network import deep_ep, deep_ep_v2, nccl_tests
 from lightloom.study.calibration.network.fit import LINKS, Machines, bounded, fit_links, huber
 from lightloom.study.calibration.network.profile import existing_profile, with_links
 from lightloom.study.calibration.network.read import readings_of
-from lightloom.study.calibration.network.readings import Given, MeasuredSize, Reading, Servers
+from lightloom.study.calibration.network.readings import (
+    Given,
+    MeasuredSize,
+    Reading,
+    Servers,
+    TokenShape,
+)
 from lightloom.study.compare import Scenario, compare
 from lightloom.study.compare.variants import PACKAGED as PACKAGED_LINKS
 from lightloom.workload.compute_operators import load_launches
@@ -404,3 +410,43 @@ def test_sizes_that_are_not_fitted_are_shown_beside_those_that_are():
     assert [p.is_fitted for p in found.points] == [
         p.point.size_bytes >= 2**18 for p in found.points
     ]
+
+
+#: on four GB200 of a rack: times as in deepseek-ai/DeepEP pull request 605, which leaves out the
+#: head; this is of the defaults
+GB200 = """\
+Config:
+ > Ranks: 1 x 4
+ > Experts: 6/256
+ > Tokens: 4096 (max: 4096), hidden: 7168
+ > Testing with do_handle_copy=0, expert_alignment=1, use_fp8_dispatch=0, num_bias=2 ...
+   * EP:   2/4 | dispatch: 0 GB/s (SO), 860 GB/s (SU), 293.515 us, 252328160 bytes | copy: 5456 GB/s
+   * EP:   3/4 | dispatch: 0 GB/s (SO), 862 GB/s (SU), 293.365 us, 252933184 bytes | copy: 5472 GB/s
+   - EP:   3/4 | expanded dispatch: 0 GB/s (SO), 862 GB/s (SU), 293.274 us, 252933184 bytes | copy
+"""
+
+
+def test_the_second_version_of_deep_ep_is_read(tmp_path):
+    path = tmp_path / "ep.log"
+    path.write_text(GB200)
+    (found,) = readings_of(path, Given(), 8)
+    assert (found.test, found.servers) == ("dispatch", Servers(4, 4))
+    (point,) = found.points
+    # the slowest rank
+    assert point.time_s == pytest.approx(293.515e-6)
+    assert found.tokens.top_groups == 1
+    for words, message in (("4096 (max", "not those of 4 ranks"), ("6/256", "of 254 experts")):
+        path.write_text(GB200.replace(words, "x" if words[0] == "4" else "6/254"))
+        with pytest.raises(InputError, match=message):
+            deep_ep_v2.read_version_2(path.read_text(), "ep.log")
+
+
+@pytest.mark.parametrize(("gpus", "servers", "groups"), [(8, 1, 1), (16, 2, 2), (64, 8, 4)])
+def test_copies_are_those_of_random_tokens(gpus, servers, groups):
+    """Tokens draw their experts; those on the ends that they may go to are counted."""
+    draw = np.random.default_rng(0)
+    shape = TokenShape(1, 1, 256, 8, groups, 2.0)
+    ends, held = (gpus, 256) if servers == 1 else (servers, 256 * groups // servers)
+    chosen = np.array([draw.choice(held, 8, replace=False) for _ in range(4000)])
+    counted = np.mean([len(set(row)) for row in chosen // (256 // ends)])
+    assert deep_ep.copies(shape, gpus, servers) == pytest.approx(counted, rel=0.01)

@@ -8,7 +8,7 @@ from lightloom.errors import InputError
 from lightloom.inputs.files import read_compressed, shown_path
 from lightloom.inputs.formats import parse_json
 from lightloom.progress import Progress
-from lightloom.study.calibration.network import deep_ep, nccl_tests, steps
+from lightloom.study.calibration.network import deep_ep, deep_ep_v2, nccl_tests, steps
 from lightloom.study.calibration.network.readings import Given, Reading
 from lightloom.trace.importers.open import Form, form_of
 
@@ -46,6 +46,8 @@ def readings_of(
     text = content.decode("utf-8", "replace")
     if deep_ep.MARK.search(text):
         return deep_ep.read_deep_ep(text, name, given, default_per_server)
+    if deep_ep_v2.MARK.search(text):
+        return deep_ep_v2.read_version_2(text, name)
     if nccl_tests.MARK.search(text):
         return nccl_tests.read_table(text, name, given, default_per_server)
     raise InputError(
