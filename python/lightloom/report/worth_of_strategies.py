@@ -8,11 +8,33 @@ from itertools import groupby
 from lightloom.report.grid import Grid
 from lightloom.report.strategy_table import MEANINGS
 from lightloom.study.compare.results import FabricResult
+from lightloom.study.compare.variants import PACKAGED
 
 
 def worth_grids(results: Sequence[FabricResult]) -> list[Grid]:
-    """Steps with each strategy and each order of traffic, where others were tried."""
-    return [*_strategies_grids(results), *_orders_grids(results)]
+    """Steps with each strategy, each order of traffic and packaged links, where tried."""
+    return [*_strategies_grids(results), *_orders_grids(results), *_links_grids(results)]
+
+
+def _links_grids(results: Sequence[FabricResult]) -> list[Grid]:
+    """The first sample with calibrated and with packaged links, a row for each fabric."""
+    tried = [result for result in results if PACKAGED.key in result.variants_s]
+    if not tried:
+        return []
+    rows: list[list[str | float]] = []
+    for result in tried:
+        own_s, packaged_s = result.sample_step_times_s[0], result.variants_s[PACKAGED.key]
+        change = 100 * (own_s / packaged_s - 1)
+        rows.append([result.fabric, own_s, packaged_s, f"{change:+.1f}"])
+    return [
+        Grid(
+            title="Calibrated and packaged links",
+            headers=[("fabric", ""), ("calibrated", "s"), ("packaged", "s"), ("longer", "%")],
+            rows=rows,
+            best=-1,
+            caption="step of the first sample; all other results are calibrated",
+        )
+    ]
 
 
 #: what goes first by each order of the traffic

@@ -76,7 +76,12 @@ from lightloom.study.compare.summary import (
     joined,
     summary_of_all,
 )
-from lightloom.study.compare.variants import OWN, switching_variants, traffic_variants
+from lightloom.study.compare.variants import (
+    OWN,
+    packaged_links,
+    switching_variants,
+    traffic_variants,
+)
 
 
 @dataclass
@@ -157,6 +162,8 @@ class _Case:
     def _variants(self, fabric: Fabric, sample: Sample) -> Iterator[Attempt]:
         scenario = self.job.scenario
         for variant, changed in switching_variants(fabric, scenario.policies).items():
+            yield Attempt(changed, sample, variant)
+        for variant, changed in packaged_links(fabric, scenario.cluster.profile).items():
             yield Attempt(changed, sample, variant)
         for changed_traffic in traffic_variants(scenario.traffic.priorities):
             yield Attempt(fabric, sample, changed_traffic)
