@@ -271,11 +271,14 @@ impl Scene {
 /// Gives places to what begins; returns whether its scene, so far at another one, is to stay where
 /// it is: a link that goes dark has no other place.
 fn take(labels: &mut Labels, batch: &Batch, places: &Places) -> bool {
-    let is_moved = |item: &Item| match item {
-        Item::Flow(_, flow) => labels.take(places, flow),
-        Item::Dark(..) => labels.fix(),
-    };
-    batch.items.iter().map(is_moved).fold(false, |any, one| any || one)
+    let mut moves = false;
+    for item in &batch.items {
+        moves |= match item {
+            Item::Flow(_, flow) => labels.take(places, flow),
+            Item::Dark(..) => labels.fix(),
+        };
+    }
+    moves
 }
 
 /// What all scenes have in common.
