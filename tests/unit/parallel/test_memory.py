@@ -264,7 +264,7 @@ def test_what_does_not_fit_is_named():
     [
         (
             {"recompute": "some"},
-            "recompute = 'some': expected one of none, selective, attention, full",
+            "recompute = 'some': expected one of none, selective, attention, products, full",
         ),
         ({"state_precision": "fp8"}, "state precision = 'fp8': expected one of fp32, bf16"),
         ({"reserve": 1.0}, "memory reserve = 1.0: expected a share from 0 to below 1"),

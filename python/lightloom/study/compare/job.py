@@ -624,6 +624,8 @@ def compute_model(
         permutation=scenario.compute.permutation,
         cuda_graphs=scenario.compute.cuda_graphs,
         expert_products=scenario.compute.expert_products,
+        attention_kernels=scenario.compute.attention_kernels,
+        casts=scenario.compute.casts,
         state_precision=memory.state_precision,
         dispatch=dispatch_of(scenario, model, options),
     )

@@ -42,6 +42,8 @@ from lightloom.inputs.strict import (
 from lightloom.practice import (
     ActivationCache,
     AllToAllOverlap,
+    AttentionKernels,
+    Casts,
     ContextParallel,
     Dispatcher,
     ExpertProducts,
@@ -300,6 +302,16 @@ class ComputeOptions(Strict):
         description="Products of the experts of a GPU: one kernel for all, or a kernel of each, as"
         " in Transformer Engine.",
     )
+    attention_kernels: AttentionKernels = Field(
+        "fastest",
+        description="Kernels of attention: the fastest that were measured on the GPU, or"
+        " FlashAttention 2, as PyTorch's own attention takes.",
+    )
+    casts: Casts = Field(
+        "fused",
+        description="Who writes FP8 operands: the norms and activation functions before a product"
+        " (Transformer Engine), or passes of their own (torchao).",
+    )
     state_precision: StatePrecision | None = Field(
         None,
         description="Format of the moments of Adam, as published or FP32; master weights are FP32.",
@@ -505,7 +517,8 @@ class Scenario(Strict):
         "auto",
         description="Activations recomputed in the backward pass; by default what was published,"
         " or the least with which the plan fits the memory; selective: norms, activation functions"
-        " and the up-projections of latent attention.",
+        " and the up-projections of latent attention; products: as torchtitan, every second"
+        " product, too.",
     )
     memory: KeptOptions = Field(KeptOptions(), description="What GPUs keep of a job.")
     memory_check: Switch = Field(
