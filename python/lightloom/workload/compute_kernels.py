@@ -49,7 +49,7 @@ _PERMUTE_KERNELS = {"fused": 2, "unfused": 6}
 _EXPERT_STREAMS = 4
 
 #: width of the heads that curves of attention were measured with
-_MEASURED_HEADS = 128
+MEASURED_HEADS = 128
 
 #: kernels that quantize a matrix: FP8 takes its largest value first, and the scale from it
 _QUANTIZE_KERNELS = {"fp8": 3, "mxfp8": 1, "nvfp4": 3}
@@ -298,7 +298,7 @@ class Kernels:
         name = f"{family}_{'backward' if backward else 'forward'}"
         seconds = self.operator_seconds(name, flops * (2.5 if backward else 1.0), 0.0)
         if dims is not None and not latent:
-            more = flops / (2 * sum(dims)) - flops / (4 * _MEASURED_HEADS)
+            more = flops / (2 * sum(dims)) - flops / (4 * MEASURED_HEADS)
             extra = more * self._curves[name].score_s / self.efficiencies.sustained
             extra /= self.efficiencies.clock
             # products and exponentials overlap in part: what wide heads save is at most half
