@@ -20,6 +20,7 @@ GATE: dict[str, dict[str, Any]] = {
     "capacity 1": {"source": "balanced", "capacity_factor": 1.0},
     "auxiliary": {"source": "auxiliary"},
     "bias": {},
+    "learned": {"source": "learned"},
 }
 #: what all runs share: one simulated step, at the nominal speed, on a non-blocking fabric
 COMMON: dict[str, Any] = {

@@ -235,7 +235,8 @@ class Job(ABC):
         """
         scenario, spread = self.scenario, self.scenario.compute_spread
         seeds = range(scenario.seed, scenario.seed + (scenario.seeds if self.draws else 1))
-        steps = range(scenario.steps if self.changes else 1)
+        first_step = scenario.demand.trained_steps
+        steps = range(first_step, first_step + (scenario.steps if self.changes else 1))
         samples = [Sample(seed, step) for seed in seeds for step in steps]
         if spread:
             first = samples[0]
@@ -792,6 +793,10 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
                 f"{', '.join(changed)}; leave it out"
             )
         return None
+    if options.trained_steps and kind_of(options.name) != "regime":
+        raise DemandError(
+            f"demand '{options.name}' is recorded; 'trained_steps' has no meaning for it"
+        )
     return open_demand(
         options.name,
         demand_shape(model, plan),

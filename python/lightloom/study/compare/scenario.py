@@ -243,6 +243,11 @@ class DemandOptions(Strict):
         description="Copies beyond this multiple of an expert's even share of each source rank "
         "are dropped; none by default.",
     )
+    trained_steps: Annotated[int, Field(strict=True, ge=0, le=2**20 - 1)] = Field(
+        0,
+        description="Steps for which a drawn gate was trained before the first one that is"
+        " simulated; regime learned is most uneven at 0.",
+    )
     dispatcher: Dispatcher | None = Field(
         None,
         description="What sends tokens to their experts: alltoall, of a collective library, or"
