@@ -145,7 +145,8 @@ def _feed_forward(
     """What the feed-forward network keeps, or experts do."""
     sharded = plan.micro_batch_size * plan.seq_len / plan.cp / plan.tp
     #: tokens of networks, and how wide these are: dense, and of routed experts
-    dense, routed = [(sharded, float(model.ffn_width(layer)))], []
+    dense = [(sharded, float(model.ffn_width(layer)))]
+    routed: list[tuple[float, float]] = []
     if model.moe_layers[layer]:
         copies = plan.tokens_per_ep_rank * model.experts_per_token
         yield "dispatched", copies * model.expert_hidden

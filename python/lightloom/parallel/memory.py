@@ -45,7 +45,6 @@ Floats = npt.NDArray[np.float64]
 _OPTIMIZER_BYTES = {"fp32": 12.0, "bf16": 8.0}
 
 
-
 def recomputation_from(level: Recompute) -> tuple[Recompute, ...]:
     """A level of recomputation, and those that keep less and are chosen without being named."""
     if level in RECOMPUTE:

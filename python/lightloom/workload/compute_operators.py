@@ -12,8 +12,9 @@ All times are divided by one number, ``sustained``: how fast operators run withi
 how fast they were alone (``hardware/data/sustained.toml``, fitted to measured steps).
 
 Operators in FP8 (names end in ``_fp8``) are fractions of the FP8 peak; MXFP8 uses the same ones.
-Those in NVFP4 end in ``_fp4``; ``attention_flash_*`` is FlashAttention 2. Curves of attention are of heads of 128; beside its products a
-score costs ``score_s`` (its exponential), of which narrow heads have more per FLOP.
+Those in NVFP4 end in ``_fp4``; ``attention_flash_*`` is FlashAttention 2. Curves of attention are
+of heads of 128; beside its products a score costs ``score_s`` (its exponential), of which narrow
+heads have more per FLOP.
 
 A GPU that may draw less power than the one whose operators it has computes at a lower clock, the
 power ratio to ``power_exponent``; its memory keeps its own rate.

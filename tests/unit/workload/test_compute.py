@@ -173,13 +173,13 @@ def test_every_second_product_is_computed_again():
     model, tokens = load_model("llama-3-8b"), 8192
     none, products = (compute_bound(recompute=level) for level in ("none", "products"))
     hidden, keys, width = 4096, 1024, 14336
-    more = {
-        "attention": products.attention_layer(model, tokens, 8192, 1, 1, True)
-        - none.attention_layer(model, tokens, 8192, 1, 1, True),
-        "dense": products.dense_ffn(model, tokens, 1, True) - none.dense_ffn(model, tokens, 1, True),
-    }
-    assert more["attention"] == pytest.approx(2 * tokens * hidden * (keys + hidden) / RATE)
-    assert more["dense"] == pytest.approx(2 * tokens * hidden * width / RATE)
+    attention, dense = (
+        getattr(products, part)(model, tokens, *rest, True)
+        - getattr(none, part)(model, tokens, *rest, True)
+        for part, rest in (("attention_layer", (8192, 1, 1)), ("dense_ffn", (1,)))
+    )
+    assert attention == pytest.approx(2 * tokens * hidden * (keys + hidden) / RATE)
+    assert dense == pytest.approx(2 * tokens * hidden * width / RATE)
 
 
 def test_unknown_memory_kind():

@@ -45,8 +45,8 @@ use completion::{Completions, End};
 use context::{Context, Step, Stretching, record};
 use lightloom_kernel::{EventQueue, Interrupted, Observer, RunHash};
 use lightloom_model::{
-    Collective, CollectiveKind, Duration, GroupId, Payload, Role, ServerId, Task, TaskGraph, TaskKind,
-    Time, WorkerId,
+    Collective, CollectiveKind, Duration, GroupId, Payload, Role, ServerId, Task, TaskGraph,
+    TaskKind, Time, WorkerId,
 };
 use message::Messages;
 use owner::{Event, Owner};

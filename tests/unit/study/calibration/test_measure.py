@@ -115,7 +115,7 @@ def test_a_profile_of_a_device_gives_its_speeds_to_the_compute_model(tmp_path):
     )
 
 
-def test_heads_of_64_give_the_curve_of_128(tmp_path):
+def test_heads_of_64_give_the_curve_of_128():
     """Times with a further score for narrow heads condense to the efficiency of wide ones."""
     narrow, wide = ((1, 32, 8, 4096, 64, 64), (1, 32, 8, 4096, 128, 128))
     shapes = TriedShapes(attention=(narrow, wide))
