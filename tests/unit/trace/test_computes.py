@@ -1,5 +1,6 @@
 """What a recorder notes of computation: FLOPs and bytes in closed form, and who waits for whom."""
 
+import subprocess
 from collections import Counter
 
 import pytest
@@ -137,6 +138,16 @@ def test_autocast_and_compilation_are_seen_without_data():
     assert products(compiled) == products(plain)
     assert moved(compiled)["bytes"] < moved(plain)["bytes"]
     assert moved(compiled)["kernels"] < moved(plain)["kernels"] / 1.5
+
+
+def test_formats_under_autocast_of_the_cpu_are_those_of_pytorch(tmp_path):
+    run = command("autocast_formats")
+    subprocess.run([*run, str(tmp_path / "real")], check=True, capture_output=True)
+    job = TracedJob(1, device="cpu", writable=(tmp_path,))
+    record([*run, str(tmp_path / "traced")], job)
+    formats = (tmp_path / "traced").read_text().splitlines()
+    assert formats == (tmp_path / "real").read_text().splitlines()
+    assert {"layer_norm torch.bfloat16", "mse_loss torch.float32"} <= set(formats)
 
 
 def test_steps_of_a_program_without_calls_are_apart():

@@ -174,7 +174,7 @@ def spoof(spec: dict[str, Any]) -> None:
         replace_kernels(spec["real"])
     if not spec["real"]:
         spoof_kernels()
-        spoof_autocast()
+        spoof_autocast(spec["device"])
     install_stubs()
     register()
     torch.compile = compile_nothing

@@ -16,6 +16,10 @@ import torch
 from .computes import note_kernel
 from .values import aten
 
+#: attention as PyTorch composes it, and dimensions of what its kernels take
+_COMPOSED: Any = torch.nn.functional.scaled_dot_product_attention
+_FUSED_DIMS = 4
+
 
 def spoof_kernels() -> None:
     """Replace the functions of PyTorch that are one kernel on a GPU."""
@@ -34,7 +38,14 @@ def attention(  # noqa: PLR0913 - as PyTorch's
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Attention in one kernel: that of cuDNN where there is a mask or values are of other width."""
+    """Attention in one kernel: that of cuDNN where there is a mask or values are of other width.
+
+    Only of batch, heads, tokens and width: PyTorch, too, takes other shapes apart.
+    """
+    if query.dim() != _FUSED_DIMS:
+        return _COMPOSED(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
     scaling = () if scale is None else (("scale", scale),)
     if attn_mask is None and query.shape[-1] == value.shape[-1]:
         result = aten._scaled_dot_product_flash_attention(
