@@ -140,6 +140,22 @@ def test_autocast_and_compilation_are_seen_without_data():
     assert moved(compiled)["kernels"] < moved(plain)["kernels"] / 1.5
 
 
+def moved_by_outputs(*words):
+    recorded = record([*command("compiled_outputs"), *words], TracedJob(2)).ranks[0]
+    return operators(recorded, "forward")["elementwise"]
+
+
+def test_what_a_compiled_kernel_makes_is_written_once_anything_else_reads_it():
+    size = 4 * 4096
+    operator = 2 * size
+    # reads once, writes what follows
+    assert moved_by_outputs() == (1, 1, 0, 2 * size)
+    assert moved_by_outputs("call") == (1, 1, 0, 3 * size)
+    assert moved_by_outputs("product") == (1, 1, 0, 3 * size)
+    assert moved_by_outputs("eager") == (2, 2, 0, 3 * size + operator)
+    assert moved_by_outputs("later")[3] == 3 * size + 2 * operator
+
+
 def test_formats_under_autocast_of_the_cpu_are_those_of_pytorch(tmp_path):
     run = command("autocast_formats")
     subprocess.run([*run, str(tmp_path / "real")], check=True, capture_output=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from .compiled import is_compiled
 from .computes import note_kernel
 from .values import aten
 
@@ -59,13 +60,13 @@ def attention(  # noqa: PLR0913 - as PyTorch's
 
 
 def _rms_norm_by(composed: Any) -> Any:
-    """RMS norm in one kernel; tensors that are sharded are left to PyTorch."""
+    """RMS norm in one kernel; what is sharded or compiled is left to PyTorch."""
 
     @functools.wraps(composed)
     def rms_norm(
         input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
     ) -> Any:
-        if type(input) is not torch.Tensor or type(weight) not in _PLAIN:
+        if is_compiled() or type(input) is not torch.Tensor or type(weight) not in _PLAIN:
             return composed(input, normalized_shape, weight, eps)
         return _RMSNorm.apply(input, weight)
 
