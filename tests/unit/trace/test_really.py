@@ -230,6 +230,49 @@ if dist.get_rank() == 0:
         recorded(tmp_path, text, 2, [0, 1])
 
 
+@in_soak
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "while not work.is_completed(): pass",
+        "while not store.check(['done']): pass",
+        "while store.add('done', 0) < 1: time.sleep(0.01)",
+        "while store.get('count') != b'2': pass",
+    ],
+)
+def test_ranks_that_ask_for_ever_are_told(tmp_path, wait):
+    text = f"""
+import time
+store = dist.distributed_c10d._get_default_store()
+store.set("count", "1")
+other = 1 - dist.get_rank()
+number = torch.zeros(1, dtype=torch.int64)
+if dist.get_rank():
+    dist.recv(number, 0)
+work = dist.irecv(number, other)
+{wait}
+dist.send(number, other)
+"""
+    with pytest.raises(TraceError, match=r"waits for rank [01], which waits, too, without"):
+        recorded(tmp_path, text, 2, [0, 1])
+
+
+def test_a_rank_that_asks_until_another_answers_goes_on(tmp_path):
+    text = """
+import time
+number = torch.zeros(1, dtype=torch.int64)
+if dist.get_rank():
+    work = dist.irecv(number, 0)
+    while not work.is_completed():
+        pass
+    assert int(number) == 7
+else:
+    time.sleep(0.5)
+    dist.send(torch.tensor([7]), 1)
+"""
+    assert recorded(tmp_path, text, 2, [0, 1])
+
+
 def test_a_thread_that_hears_a_rank_has_it_run_too(tmp_path):
     text = """
 import threading

@@ -44,7 +44,10 @@ def record_rank(spec: dict[str, Any]) -> dict[str, Any]:
         from .post import Post
 
         spec["post"] = Post(spec["told"], spec["rank"], spec["runs"])
-    return record(spec)
+    recorded = record(spec)
+    if not spec["real"]:
+        spec["post"].end()
+    return recorded
 
 
 def record(spec: dict[str, Any]) -> dict[str, Any]:
