@@ -179,7 +179,7 @@ class Post:
         self._count(-1)
 
     def go_on(self) -> None:
-        """This thread does something else than to ask whether something has come."""
+        """Note that this thread does something else than to ask whether something has come."""
         polling = self._polling
         polling.since_s = 0.0
         if polling.is_counted:
@@ -187,7 +187,7 @@ class Post:
             self._count(-1)
 
     def end(self) -> None:
-        """This rank waits for nothing any more."""
+        """Note that this rank waits for nothing any more."""
         if self._waiting:
             self.store.add(WAITING, -1)
 
