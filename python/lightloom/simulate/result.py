@@ -214,8 +214,8 @@ class Run:
         worker's time is charged to what its releaser did. Sums to the step time.
     mean_s
         Seconds per category, mean over workers; sums to the step time. All-to-alls and rings
-        include the wait for their members, but for those that are late at random (`straggler`); ``bubble`` is waiting for the pipeline and for the end
-        of the step.
+        include the wait for their members, but not for those that are late at random, which is
+        ``straggler``; ``bubble`` is waiting for the pipeline and for the end of the step.
     role_s
         The same per role (pipeline stage), mean over its workers.
     straggler_wait_s
