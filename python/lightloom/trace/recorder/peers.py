@@ -285,7 +285,7 @@ class _Shares:
                 f"{self.call.call_site} puts other numbers of elements into {self.call.op} by "
                 f"rank: {sizes}"
             )
-        return torch.stack([share.reshape(-1) for share in shares])
+        return torch.stack(_flat(shares))
 
     def is_told(self, rank: int) -> bool:
         """Whether a rank said what it puts in."""
@@ -328,6 +328,13 @@ def _put(data: torch.Tensor, target: torch.Tensor) -> None:
     target.copy_(flat.view(target.shape))
 
 
+def _flat(tensors: Tensors) -> Tensors:
+    """Tensors in one dimension; of thousands of ranks most are one and the same."""
+    different = {id(tensor): tensor for tensor in tensors}
+    flat = {key: tensor.reshape(-1) for key, tensor in different.items()}
+    return [flat[id(tensor)] for tensor in tensors]
+
+
 def _put_all(sources: list[torch.Tensor], targets: Tensors) -> None:
     """Write numbers of each rank into the tensor for it; at once where all are alike."""
     first = targets[0]
@@ -349,8 +356,7 @@ def _all_gather(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
         if outputs_each == len(shares.call.ranks) and outputs_each > 1:
             _put_all(data_by_rank, mine)
         else:
-            flat = {id(data): data.reshape(-1) for data in data_by_rank}  # most are the same one
-            _put(torch.cat([flat[id(data)] for data in data_by_rank]), mine[0])
+            _put(torch.cat(_flat(data_by_rank)), mine[0])
 
 
 def _all_reduce(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
