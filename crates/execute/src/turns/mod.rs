@@ -93,7 +93,7 @@ fn finders<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<MatchingFinder>, 
 
 /// A tier of crossbars below the highest one: so many servers that follow each other share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(from = "(u32, Duration, Option<Duration>)")]
+#[serde(from = "TierRow")]
 pub struct LowerTier {
     /// Servers.
     pub reach: u32,
@@ -103,8 +103,12 @@ pub struct LowerTier {
     pub length: Option<Duration>,
 }
 
-impl From<(u32, Duration, Option<Duration>)> for LowerTier {
-    fn from((reach, latency, length): (u32, Duration, Option<Duration>)) -> Self {
+/// The same as Python gives it: reach, latency and length.
+#[derive(Deserialize)]
+struct TierRow(u32, Duration, Option<Duration>);
+
+impl From<TierRow> for LowerTier {
+    fn from(TierRow(reach, latency, length): TierRow) -> Self {
         Self { reach, latency, length }
     }
 }

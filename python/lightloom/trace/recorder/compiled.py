@@ -113,7 +113,7 @@ class Fusion:
             storage = tensor.untyped_storage()
             self._made[storage._cdata] = (storage, _bytes(tensor), False)
 
-    def use(self, values: Any) -> None:
+    def use(self, values: object) -> None:
         """What is no part of kernels reads these: what kernels made of them has to be written."""
         if not (self._made or self._inner or self._moved):
             return

@@ -97,7 +97,7 @@ class Computes:
         self._fusion.use(args)
         rule(self, args, result)
 
-    def note_call(self, inputs: Any) -> None:
+    def note_call(self, inputs: object) -> None:
         """A call comes, which reads its inputs."""
         self._fusion.use(inputs)
         self.close()

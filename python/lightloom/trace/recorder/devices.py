@@ -208,18 +208,18 @@ _NOTHING = (
 )  # fmt: skip
 
 
-def _constant(value: Any) -> Any:
-    def reply(*_: Any, **__: Any) -> Any:
+def _constant(value: object) -> Callable[..., object]:
+    def reply(*_: object, **__: object) -> object:
         return value
 
     return reply
 
 
-def _on_cpu(make: Any) -> Any:
+def _on_cpu(make: Callable[..., object]) -> Callable[..., object]:
     """A function that makes tensors of numbers, and would ask a driver for a GPU to put them on."""
 
     @functools.wraps(make)
-    def on_cpu(*args: Any, **kwargs: Any) -> Any:
+    def on_cpu(*args: object, **kwargs: object) -> object:
         kwargs.pop("device", None)
         kwargs.pop("pin_memory", None)
         return followed(make, [_numbers(arg) for arg in args], kwargs)
@@ -227,7 +227,7 @@ def _on_cpu(make: Any) -> Any:
     return on_cpu
 
 
-def _numbers(values: Any) -> Any:
+def _numbers(values: object) -> object:
     """Lists of tensors of one number each, nested or not, as lists of numbers."""
     if not isinstance(values, (list, tuple)) or not values:
         return values
@@ -305,11 +305,11 @@ _OF_NUMBERS: tuple[tuple[Any, str], ...] = (
 )  # fmt: skip
 
 
-def _sized_by_numbers(make: Any) -> Any:
+def _sized_by_numbers(make: Callable[..., object]) -> Callable[..., object]:
     """A function that makes as many numbers as those say that it is given."""
 
     @functools.wraps(make)
-    def sized(*args: Any, **kwargs: Any) -> Any:
+    def sized(*args: object, **kwargs: object) -> object:
         if source := source_of([*args, *kwargs.values()]):
             source.assume()
         return make(*plain(args), **{name: plain(value) for name, value in kwargs.items()})
@@ -348,7 +348,7 @@ def _replaceable_data() -> property:
     """The data of a tensor, which may be replaced by some of another size, known or not."""
     plain: Any = torch._C.TensorBase.data
 
-    def replace(self: Any, data: Any) -> None:
+    def replace(self: torch.Tensor, data: torch.Tensor) -> None:
         with INSIDE:
             if is_meta(self) and not is_meta(data):
                 data = to_meta(data)
@@ -359,7 +359,7 @@ def _replaceable_data() -> property:
     return property(plain.__get__, replace)
 
 
-def _copied_deeply(copy: Any) -> Any:
+def _copied_deeply(copy: Callable[..., object]) -> Callable[..., object]:
     """PyTorch would copy the storage, of which tensors without data have none."""
 
     def copied(self: Any, copies: dict[int, Any]) -> Any:
@@ -412,7 +412,7 @@ def _let_shapes_be_asked() -> None:
     FakeTensorMode.__enter__, FakeTensorMode.__exit__ = entered, left  # type: ignore[assignment]
 
 
-def _shown(real: Any, reply: Any) -> property:
+def _shown(real: Callable[..., object], reply: Callable[[], object]) -> property:
     return property(lambda self: real(self) if INSIDE else reply())
 
 

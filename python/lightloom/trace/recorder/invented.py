@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 
-class Source(Protocol):
+class Invention(Protocol):
     """Where a number was invented."""
 
     def assume(self) -> None:
         """Note that the program decides by the number."""
 
-    def derive(self, result: Any) -> Any:
+    def derive(self, result: object) -> object:
         """Note that what tensors hold is derived from the number; returns them."""
 
 
@@ -40,7 +40,7 @@ class InventedNumber(float):
 
     __slots__ = ("source",)
 
-    def __new__(cls, value: float, source: Source) -> InventedNumber:
+    def __new__(cls, value: float, source: Invention) -> InventedNumber:
         number = super().__new__(cls, value)
         number.source = source
         return number
@@ -50,7 +50,9 @@ class InventedNumber(float):
 
     __hash__ = float.__hash__
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: Callable[..., Any], method: str, *inputs: object, **kwargs: object
+    ) -> object:
         """What NumPy computes: of single numbers one that is invented, too."""
         result = getattr(ufunc, method)(*plain(inputs), **kwargs)
         if ufunc.__name__ in TESTS:
@@ -61,7 +63,13 @@ class InventedNumber(float):
         return result
 
     @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        cls,
+        func: Callable[..., object],
+        types: object,
+        args: tuple[object, ...] = (),
+        kwargs: dict[str, object] | None = None,
+    ) -> object:
         """What PyTorch computes with tensors."""
         return followed(func, args, kwargs or {})
 
@@ -82,7 +90,7 @@ _DECIDE = ("frexp", "isclose", "modf")
 _LOOKED_AT = 1000
 
 
-def plain(values: Any) -> Any:
+def plain(values: object) -> Any:
     """Values, also in lists, with numbers that were invented as plain ones."""
     if isinstance(values, InventedNumber):
         return float.__float__(values)
@@ -91,7 +99,7 @@ def plain(values: Any) -> Any:
     return values
 
 
-def source_of(values: Any) -> Source | None:
+def source_of(values: object) -> Invention | None:
     """Where the first of values was invented, also in lists; None where none was."""
     if isinstance(values, InventedNumber):
         return values.source
@@ -101,7 +109,9 @@ def source_of(values: Any) -> Source | None:
     return None
 
 
-def followed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def followed(
+    func: Callable[..., object], args: Sequence[object], kwargs: dict[str, object]
+) -> object:
     """The result of a function of PyTorch, derived from what was invented."""
     source = source_of(args) or source_of(list(kwargs.values()))
     result = func(*plain(args), **{name: plain(value) for name, value in kwargs.items()})
@@ -110,11 +120,11 @@ def followed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return result
 
 
-def follow(function: Callable[..., Any]) -> Callable[..., Any]:
+def follow(function: Callable[..., object]) -> Callable[..., object]:
     """A function that makes tensors of numbers, derived from those that were invented."""
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> object:
         return followed(function, args, kwargs)
 
     return run
@@ -127,9 +137,9 @@ def follow_math() -> None:
             setattr(math, name, _following(function))
 
 
-def _following(function: Callable[..., Any]) -> Callable[..., Any]:
+def _following(function: Callable[..., object]) -> Callable[..., object]:
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: object, **kwargs: object) -> object:
         result = function(*args, **kwargs)
         source = source_of(args)
         if source is None:

@@ -100,7 +100,7 @@ _FAIL = {
 }  # fmt: skip
 
 
-def tensors_of(values: Any) -> list[torch.Tensor]:
+def tensors_of(values: object) -> list[torch.Tensor]:
     """Every tensor of arguments or results, also in lists."""
     tensors: list[torch.Tensor] = []
     if isinstance(values, torch.Tensor):
@@ -110,7 +110,7 @@ def tensors_of(values: Any) -> list[torch.Tensor]:
     return tensors
 
 
-def _add_tensors(values: Iterable[Any], tensors: list[torch.Tensor]) -> None:
+def _add_tensors(values: Iterable[object], tensors: list[torch.Tensor]) -> None:
     for value in values:
         if isinstance(value, torch.Tensor):
             tensors.append(value)
@@ -194,7 +194,7 @@ class InventedAt:
         """Note that the program decides by the number."""
         self.values.assume(self.origin)
 
-    def derive(self, result: Any) -> Any:
+    def derive(self, result: object) -> object:
         """Note that what tensors hold is derived from the number; returns them."""
         return derive(result, self.origin)
 
@@ -248,7 +248,7 @@ class Values:
         read = "" if site in origin else f", read at {site}"
         self.assumed[f"{origin}: numbers that depend on data were invented{read}"] += 1
 
-    def number(self, take: Callable[[], Any]) -> Any:
+    def number(self, take: Callable[[], object]) -> object:
         """A number that a program takes out of a tensor, which tells if it decides by it."""
         _TAKING.is_followed, _TAKING.origin = True, None
         try:
@@ -270,14 +270,14 @@ class Values:
         else:
             self.assume(origin)
 
-    def array(self, tensor: torch.Tensor, take: Callable[[torch.Tensor], Any]) -> Any:
+    def array(self, tensor: torch.Tensor, take: Callable[[torch.Tensor], object]) -> object:
         """The numbers of a tensor that a program takes out of PyTorch; invented where unknown."""
         known, origin = self._read(tensor)
         if origin is not None:
             self.assume(origin)
         return take(known)
 
-    def numbers(self, tensor: torch.Tensor, take: Callable[[torch.Tensor], Any]) -> Any:
+    def numbers(self, tensor: torch.Tensor, take: Callable[[torch.Tensor], object]) -> object:
         """The same as lists of numbers, which tell if the program decides by them."""
         known, origin = self._read(tensor)
         numbers = take(known)
