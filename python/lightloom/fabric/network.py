@@ -257,8 +257,11 @@ class Crossbars:
     between two slots. Each all-to-all takes the matchings that end first of those that ``methods``
     find: pairs of a name of ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, and of the time
     by members that it takes where demand is not known beforehand, in picoseconds. Members are late
-    by an exponential time: ``lateness`` is its mean in picoseconds and a seed. ``failed`` NICs, as
-    (server, NIC), have no circuits. A simulation does not see ``spare_planes``.
+    by an exponential time: ``lateness`` is its mean in picoseconds and a seed; all ports wait with
+    them if ``all_wait``. Servers that share a lower tier of crossbars have slots of their own:
+    ``lower_tiers`` are how many follow each other there, their latency and the length of a slot,
+    from the lowest tier on. ``failed`` NICs, as (server, NIC), have no circuits. A simulation does
+    not see ``spare_planes``.
     """
 
     kind: ClassVar[str] = "crossbar"
@@ -272,6 +275,8 @@ class Crossbars:
     aligned: bool = False
     held: bool = False
     lateness: tuple[int, int] | None = None
+    all_wait: bool = False
+    lower_tiers: tuple[tuple[int, int, int | None], ...] = ()
     failed: tuple[tuple[int, int], ...] = ()
     spare_planes: int = 0
 

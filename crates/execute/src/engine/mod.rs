@@ -318,7 +318,8 @@ impl<'a> Engine<'a> {
             if is_alongside {
                 path.charge(task.category, duration);
             }
-            let end = End { began, together: began, done: began + duration, path };
+            let late = (began, began);
+            let end = End { began, together: began, done: began + duration, late, path };
             self.completions.complete(context, id, turn, end);
         }
     }
@@ -359,6 +360,7 @@ impl<'a> Engine<'a> {
             roles,
             critical_path,
             straggler_wait: self.all_to_alls.straggler_wait,
+            late: context.accounts.late().to_vec(),
             ledger: context.ledger,
             in_flight: context.in_flight.map(|record| record.finish(end)).unwrap_or_default(),
             circuits: circuits.statistics,
