@@ -137,6 +137,10 @@ pub struct Config {
     /// With flowlets: from this time after a packet on, the next one may take another path.
     #[serde(rename = "flowlet_gap_ps")]
     pub flowlet_gap: Duration,
+    /// Time without an arrival after which a NIC that sprays packets takes a plane for failed, where
+    /// links may fail; `None`: two round trips and what a full queue takes.
+    #[serde(rename = "plane_silence_ps", default)]
+    pub plane_silence: Option<Duration>,
     /// Seed of all random choices.
     pub seed: u64,
 }
@@ -161,6 +165,7 @@ impl Config {
         paths: PathChoice::Ecmp,
         balancing: Balancing::Hash,
         flowlet_gap: Duration(50_000_000),
+        plane_silence: None,
         seed: 1,
     };
 
@@ -236,6 +241,9 @@ impl Config {
                 "priorities up to {}; expected at most {HIGHEST_PRIORITY}",
                 self.highest_priority
             ));
+        }
+        if self.plane_silence == Some(Duration::ZERO) {
+            return wrong("planes are silent after 0 us; expected more".into());
         }
         if self.paths == PathChoice::Spray(0) {
             return wrong("packets are sprayed over 0 paths; expected at least 1".into());

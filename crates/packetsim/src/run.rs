@@ -309,6 +309,9 @@ fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
     if scenario.flows.iter().any(|flow| flow.route.is_some()) {
         return Err("flows have explicit routes");
     }
+    if !scenario.failures.is_empty() && !scenario.topology.spraying_nics().is_empty() {
+        return Err("NICs watch planes that fail");
+    }
     // A detour is noted where the packet is, and may be chosen by queues elsewhere.
     if !matches!(
         scenario.config.balancing,

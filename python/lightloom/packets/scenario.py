@@ -127,6 +127,11 @@ class NetworkTable(Strict):
         None,
         description="How flows choose among planes: {choices}; by hash by default.",
     )
+    plane_silence_s: Seconds | None = Field(
+        None,
+        description="spray: time without an arrival after which a NIC takes a plane for failed; "
+        "by default two round trips and what a full queue takes.",
+    )
     links: File | None = Field(
         None,
         description="Custom topology: CSV with the columns a, b (host number or switch name), "

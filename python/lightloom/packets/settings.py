@@ -87,6 +87,7 @@ class PacketSettings:
             "paths": transport.pop("paths", None),
             "routing": network.routing,
             "flowlet_gap_s": flowlet_gap_of(network),
+            "plane_silence_s": _plane_silence_of(network),
             "seed": seed,
         }
         return _for_core(config), {"name": self.transport, **_for_core(transport)}
@@ -304,6 +305,15 @@ def flowlet_gap_of(network: NetworkTable) -> float:
             f"flowlet_gap_s is for the routing flowlet, not {network.routing}; leave it out"
         )
     return network.flowlet_gap_s
+
+
+def _plane_silence_of(network: NetworkTable) -> float | None:
+    if network.plane_silence_s is not None and network.plane_choice != "spray":
+        raise InputError(
+            "plane_silence_s is for packets that are sprayed over planes; leave it out, or give "
+            "plane_choice spray"
+        )
+    return network.plane_silence_s
 
 
 def _fat_tree(network: NetworkTable) -> dict[str, Any]:

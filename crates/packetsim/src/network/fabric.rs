@@ -15,6 +15,7 @@ use super::links::{
     Arrived, Arriving, CROSSES, DARK, FAILED, FROM_HOST, Flag, Links, Queue, Turn, Waiting,
 };
 use super::pfc::Pfc;
+use super::plane_watch::watches_planes;
 use super::queueing::{Chance, Queueing};
 use super::slab::{NO_PACKET, PacketSlab};
 use super::telemetry::{Stamp, Telemetry};
@@ -49,6 +50,8 @@ pub(super) struct Fabric {
     failed_at: Vec<Option<Time>>,
     /// Whether arrivals are recorded or may be lost.
     is_observed: bool,
+    /// Packets whose contents have changed places since [`Self::take_swapped`], if NICs are to know.
+    swapped: Option<Vec<[PacketId; 2]>>,
     data_hops: u64,
     control_hops: u64,
     log: Option<Box<EventLog>>,
@@ -66,6 +69,7 @@ impl Fabric {
             telemetry: config.telemetry.then(Box::default),
             failed_at: Vec::new(),
             is_observed: config.links_fail,
+            swapped: watches_planes(topology, config).then(Vec::new),
             data_hops: 0,
             control_hops: 0,
             log: None,
@@ -330,6 +334,9 @@ impl Fabric {
         {
             let sizes = [last, id].map(|it| self.packets[it].size);
             self.packets.swap_contents(last, id);
+            if let Some(swapped) = &mut self.swapped {
+                swapped.push([last, id]);
+            }
             self.links.resize_queued(link, priority, sizes);
         }
         self.record(now, EventKind::Trimmed, link, id);
@@ -343,6 +350,11 @@ impl Fabric {
         packet.kind = PacketKind::Header;
         packet.size = header;
         self.push_control(link, id);
+    }
+
+    /// Packets whose contents have changed places since the last call.
+    pub(super) fn take_swapped(&mut self) -> Vec<[PacketId; 2]> {
+        self.swapped.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn drop_packet(&mut self, link: PacketLinkId, id: PacketId, now: Time) {

@@ -21,6 +21,7 @@ mod mptcp_by_hand;
 mod nscc;
 mod observing;
 mod pause_replay;
+mod plane_failures;
 mod planes;
 mod priorities;
 mod profiles;
