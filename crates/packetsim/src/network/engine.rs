@@ -526,6 +526,11 @@ impl<T: Transport> Simulation<T> {
     #[inline]
     fn enqueue(&mut self, link: PacketLinkId, over: PacketLinkId, id: PacketId, packet: &Packet) {
         self.settle(link);
+        let mut index = 0;
+        while let Some(port) = self.core.fabric.sharing(link, index) {
+            self.settle_switch(port);
+            index += 1;
+        }
         let core = &mut self.core;
         if core.fabric.enqueue(link, over, id, packet, &mut core.clock) {
             self.pause(over, packet.priority());

@@ -1,7 +1,8 @@
 //! The simulated network and its engine, by components:
 //!
 //! - `clock`: the time and the events ahead;
-//! - `fabric`: moves packets over links (`links`, `slab`, `queueing`, `pfc`, `event_log`);
+//! - `fabric`: moves packets over links (`links`, `slab`, `queueing`, `shared_buffer`, `pfc`,
+//!   `event_log`);
 //! - `flows`, `nics`, `routing`: progress of flows, wake-ups of NICs, shortest paths;
 //! - `core`: all of these, as a transport (and, read-only, any observer) sees them;
 //! - `balancing`, `detours`: choices among equal paths by load, and other paths of a dragonfly;
@@ -30,5 +31,6 @@ mod pfc;
 mod plane_watch;
 mod queueing;
 pub(crate) mod routing;
+mod shared_buffer;
 mod slab;
 pub(crate) mod telemetry;

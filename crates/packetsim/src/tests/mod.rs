@@ -2,6 +2,7 @@
 
 mod balancing;
 mod bench;
+mod buffers;
 mod closed_forms;
 mod dcqcn;
 mod dctcp;

@@ -99,6 +99,8 @@ fn config() -> impl Strategy<Value = Config> {
             balancing: Balancing::ALL[(seed / 2 % 3) as usize],
             flowlet_gap: Duration(seed % 1_000_000),
             plane_silence: None,
+            shared_buffer: None,
+            loss: 0.0,
             seed,
         }
     })
