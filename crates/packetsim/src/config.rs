@@ -148,8 +148,8 @@ pub struct Config {
     /// With flowlets: from this time after a packet on, the next one may take another path.
     #[serde(rename = "flowlet_gap_ps")]
     pub flowlet_gap: Duration,
-    /// Time without an arrival after which a NIC that sprays packets takes a plane for failed, where
-    /// links may fail; `None`: two round trips and what a full queue takes.
+    /// Time without an arrival after which a NIC that sprays packets takes a plane for failed,
+    /// where links may fail; `None`: two round trips and what a full queue takes.
     #[serde(rename = "plane_silence_ps", default)]
     pub plane_silence: Option<Duration>,
     /// Buffers that ports share.

@@ -5,8 +5,8 @@
 //! to each aggregation switch of its pod, as many as NICs below it, or fewer or slower ones where
 //! it is oversubscribed; an aggregation switch has as many uplinks as ToRs below it, and that at
 //! position p of every pod meets the others at its own cores. Where several ToRs share the NICs of
-//! a server, each serves as many consecutive ones. Planes are separate trees; where every NIC sprays
-//! packets over several, each is a copy of the tree with a part of its rates.
+//! a server, each serves as many consecutive ones. Planes are separate trees; where every NIC
+//! sprays packets over several, each is a copy of the tree with a part of its rates.
 
 use super::eps::Eps;
 use crate::packets::{Graph, Place};

@@ -55,7 +55,8 @@ pub(super) struct Fabric {
     is_observed: bool,
     /// Probability that a packet is lost on a link, and the seed of that.
     loss: (f64, u64),
-    /// Packets whose contents have changed places since [`Self::take_swapped`], if NICs are to know.
+    /// Packets whose contents have changed places since [`Self::take_swapped`], if NICs have to
+    /// know.
     swapped: Option<Vec<[PacketId; 2]>>,
     data_hops: u64,
     control_hops: u64,
