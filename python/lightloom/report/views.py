@@ -27,6 +27,7 @@ from lightloom.report.packets_table import print_packets
 from lightloom.report.prediction_table import print_prediction
 from lightloom.report.result_table import print_result
 from lightloom.report.schedule_table import print_scheduling
+from lightloom.report.shared_table import print_shared
 from lightloom.report.sweep_table import print_sweep
 from lightloom.report.table import print_comparison
 from lightloom.schedule import Allocation, PermutationSchedule, RelayedAllocation
@@ -36,6 +37,7 @@ from lightloom.study.compare.results import Comparison
 from lightloom.study.goodput.results import Goodput
 from lightloom.study.prediction import Prediction
 from lightloom.study.scheduling.results import ScheduleComparison
+from lightloom.study.shared_cluster.results import SharedResult
 from lightloom.study.switch_map.results import SwitchMap
 
 
@@ -51,6 +53,7 @@ VIEWS: dict[type, View] = {
     ScheduleComparison: View(print_scheduling, schedule_figure),
     Goodput: View(print_goodput, goodput_figure),
     SwitchMap: View(print_map, map_figure),
+    SharedResult: View(print_shared),
     Prediction: View(print_prediction),
     SweepResults: View(print_sweep, sweep_figure),
     PacketRun: View(
