@@ -97,8 +97,9 @@ class SwitchGraph:
     ``switch_of_port`` is the switch of each, server by server and NIC by NIC. ``bundles`` is
     ``(n, 6)`` of (switch, switch, links, rate of each in b/s, delay in ps, layer); ``layers`` are
     names of these, there and back. Fluid flows reach the share ``reached`` of rates between
-    switches. A simulation does not see ``tiers``, the name, first switch and number of each kind
-    of switches of a plane, and ``planes``.
+    switches. ``failed`` links of servers, as (server, link), join nothing. A simulation does not
+    see ``tiers``, the name, first switch and number of each kind of switches of a plane, and
+    ``planes``.
     """
 
     kind: ClassVar[str] = "switches"
@@ -112,6 +113,7 @@ class SwitchGraph:
     bundles: npt.NDArray[np.uint64]
     layers: tuple[tuple[str, str], ...]
     reached: float = 1.0
+    failed: tuple[tuple[int, int], ...] = ()
     tiers: tuple[tuple[str, int, int], ...] = ()
     planes: int = 1
 

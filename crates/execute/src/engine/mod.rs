@@ -222,7 +222,9 @@ impl<'a> Engine<'a> {
                 self.all_to_alls.transfer_done(context, number, transfer);
                 self.gating.process_over(context, &mut self.all_to_alls);
             }
-            Owner::Message(message) => self.messages.piece_done(context, message),
+            Owner::Message(message) => {
+                self.messages.piece_done(context, &mut self.completions, message);
+            }
             Owner::Ring(ring) => self.rings.piece_done(context, ring),
         }
     }
@@ -241,7 +243,9 @@ impl<'a> Engine<'a> {
                 return;
             };
             let task = &tasks[position.index()];
-            if stream.at > self.context.now && starts_something(task) {
+            let is_noticed = starts_something(task)
+                || index.has_rendezvous && matches!(task.kind, TaskKind::Receive { .. });
+            if stream.at > self.context.now && is_noticed {
                 let at = stream.at;
                 self.context.schedule(at, Event::Resume(id));
                 return;
@@ -276,11 +280,12 @@ impl<'a> Engine<'a> {
                 Meeting::Ring => self.rings.join(context, id, turn),
             },
             TaskKind::Send { .. } => {
-                self.messages.send(context, id, task);
+                self.messages.send(context, &mut self.completions, id, turn);
                 Step::Next
             }
-            TaskKind::Receive { .. } => self.messages.receive(context, id, task),
-
+            TaskKind::Receive { .. } => {
+                self.messages.receive(context, &mut self.completions, id, task)
+            }
             TaskKind::Wait { .. } => self.wait(id, turn),
         }
     }
