@@ -68,7 +68,8 @@ class Eps:
     ``tor_uplink_bps`` is the rate of all uplinks of a ToR, where they can be a bottleneck;
     ``tor_uplink_reached_bps`` what fluid flows reach of it where some collide. ``failed`` NICs, as
     (server, NIC), join nothing; ``replaced`` servers have a spare one under other ToRs. A
-    simulation does not see ``shared_planes``, networks that all NICs are on and spray over.
+    simulation does not see ``shared_planes``, networks that all NICs are on; packets are sprayed
+    over ``sprayed_planes`` of these by transports that tolerate overtaking, and flows see one.
     """
 
     kind: ClassVar[str] = "eps"
@@ -85,6 +86,7 @@ class Eps:
     failed: tuple[tuple[int, int], ...] = ()
     replaced: tuple[int, ...] = ()
     shared_planes: int = 1
+    sprayed_planes: int = 1
 
 
 @dataclass(frozen=True)

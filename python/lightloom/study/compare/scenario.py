@@ -449,6 +449,11 @@ class PacketOptions(Strict):
         description="How often what repeats in a whole step is simulated: once; each time, with the"
         " same result; or together, all flows in one network.",
     )
+    plane_failure: Annotated[str, Field(max_length=60)] | None = Field(
+        None,
+        description="Plane that fails during a step, of a fabric whose NICs spray packets over"
+        " several, when, and for how long, such as '1@2ms+5ms' or '1@2ms' for good.",
+    )
     full: Switch = Field(
         False, description="Continue even if the simulation will take over ten minutes."
     )
