@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from lightloom.cli.options import Option, Panel, option
+from lightloom.cli.options import CommandCall, Option, Panel, option
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError, OutputError, printable
 from lightloom.inputs.strict import File, Name, Strict, Switch
@@ -208,6 +208,19 @@ class Outputs(Strict):
     def rows(self) -> RowWriter:
         """The writer of rows to the CSV and Parquet that were asked for."""
         return RowWriter(self.csv_target, self.parquet)
+
+
+def checked_outputs(call: CommandCall) -> Outputs:
+    """The files that a call writes; the rest of its tables may name files that it reads.
+
+    Raises
+    ------
+    InputError, OutputError
+        If they cannot be written, see :meth:`Outputs.check`.
+    """
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    return outputs
 
 
 def say_written(names: Iterable[object]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, comparison_outputs
+from lightloom.cli.outputs import checked_outputs, comparison_outputs
 from lightloom.cli.terminal import remarks_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Strict, check
@@ -75,8 +75,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.study.compare.scenario import Scenario, load_study
     from lightloom.study.sweep.study import load_sweep
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     given: dict[str, Any] = {
         name: call.tables.pop(name) for name in ("study", "point") if name in call.tables
     }
