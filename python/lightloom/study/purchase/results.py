@@ -8,12 +8,23 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from lightloom.shown import ShownRows
+from lightloom.study.purchase.search import OF_SOFTWARE
 from lightloom.study.purchase.uncertainty import FlipPoint, InputEffect
 
 SCHEMA_VERSION = 1
 #: what became of candidates, the best first
 OUTCOMES = (
-    *("recommended", "listed", "front", "twin", "dominated", "bound", "deadline", "budget"),
+    *(
+        "recommended",
+        "listed",
+        "front",
+        "setting",
+        "twin",
+        "dominated",
+        "bound",
+        "deadline",
+        "budget",
+    ),
     "refused",
 )
 
@@ -69,10 +80,25 @@ class CandidateResult:
         return next(s for s in (self.whole_s, self.predicted_s, self.bound_s) if s is not None)
 
     @property
+    def bought(self) -> dict[str, Any]:
+        """Options of parts, which differ from the defaults."""
+        return {name: self.options[name] for name in self.options if name not in OF_SOFTWARE}
+
+    @property
     def design(self) -> str:
-        """The fabric with what differs from its defaults."""
-        words = [f"{name}={value}" for name, value in self.options.items()]
-        return " ".join([self.fabric, *words])
+        """The fabric with what differs of its parts from the defaults."""
+        words = ", ".join(f"{name}={value}" for name, value in self.bought.items())
+        return f"{self.fabric} ({words})" if words else self.fabric
+
+    @property
+    def practice(self) -> str:
+        """The plan, and how all-to-alls go where that was open."""
+        set_ = [
+            value if name == "all_to_all" else f"{name}={value}"
+            for name, value in self.options.items()
+            if name in OF_SOFTWARE
+        ]
+        return " ".join([self.plan, *set_])
 
     def score(self, goal: str) -> float:
         """What a goal counts."""

@@ -1,10 +1,11 @@
 """The search among candidates: exact prices, bounds, short steps, and whole steps of the best.
 
-A candidate's step is predicted from few layers and micro-batches, and is no shorter than its bound.
-It is not simulated at all if even the bound leaves it behind :data:`LISTED` others, and another
-candidate that costs no more is faster than the bound; so the best of all, and the front of price
-and speed, are those of a search that simulates every candidate. The best ones, and the best of each
-fabric, are simulated whole; they alone are recommended.
+A candidate's step is predicted from few layers and micro-batches, in proportion to one whole step
+for each plan, number of GPUs and rate, and is no shorter than its bound. It is not simulated at all
+if even the bound leaves it behind :data:`LISTED` others, and another candidate that costs no more
+is faster than the bound; so the best of all, and the front of price and speed, are those of a
+search that predicts every candidate. The best ones, the best of each fabric, and those predicted to
+be about as good, are simulated whole; they alone are recommended.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from lightloom.study.compare.shared_work import usable_cores
 from lightloom.study.purchase.candidates import Candidate, WholeSteps
 from lightloom.study.purchase.options import PurchaseOptions
 
+#: options that are no parts of a network
+OF_SOFTWARE = ("all_to_all", "split")
 #: candidates that are listed as the best, and simulated whole
 LISTED = 10
-#: whole steps that are simulated at most where predicted ones miss the deadline after all
-MOST_WHOLE = 40
+#: whole steps that are simulated at most of the best
+MOST_WHOLE = 30
 #: candidates that are predicted between two looks at which are left
 BATCH = 16
-#: by what share a predicted step may be off: a deadline missed by less is decided by whole steps
+#: by what share a predicted step may be off: what is decided by less is decided by whole steps
 MARGIN = 0.08
 
 
@@ -113,12 +116,17 @@ class Search:
     monitor: Monitor[Any]
     exhaustive: bool = False
     wholes: WholeSteps = field(default_factory=WholeSteps)
+    #: whole over short step of each site
+    _scales: dict[int, float] = field(default_factory=dict)
 
     def run(self) -> list[Trial]:
         """Predict, simulate the best whole, and return these: the best first."""
         self._refuse()
-        self._predict()
-        confirmed = self._confirm()
+        with ThreadPoolExecutor(max_workers=usable_cores()) as pool:
+            known = self._calibrate(pool)
+            self._predict(pool, known)
+            self._simulate(pool, self._finalists())
+        confirmed = [trial for trial in self._open if trial.whole_s is not None]
         confirmed.sort(key=self.yardstick.order)
         return confirmed
 
@@ -142,31 +150,53 @@ class Search:
     def _open(self) -> list[Trial]:
         return [trial for trial in self.trials if not trial.outcome]
 
-    def _predict(self) -> None:
-        waiting = sorted(self._open, key=self.yardstick.order)
-        known: list[Trial] = []
+    def _calibrate(self, pool: ThreadPoolExecutor) -> list[Trial]:
+        """Simulate the first candidate of each site, short and whole."""
+        by_site: dict[int, list[Trial]] = {}
+        for trial in self._open:
+            by_site.setdefault(id(trial.candidate.site), []).append(trial)
+        found = []
+        while by_site:
+            firsts = {site: trials.pop(0) for site, trials in by_site.items()}
+            shorts = list(pool.map(_short, firsts.values()))
+            self._simulate(pool, list(firsts.values()))
+            for (site, trial), short in zip(firsts.items(), shorts, strict=True):
+                if trial.whole_s is not None and not isinstance(short, FabricError):
+                    trial.predicted_s = trial.whole_s
+                    self._scales[site] = trial.whole_s / short
+                    found.append(trial)
+                if site in self._scales or not by_site[site]:
+                    del by_site[site]
+        return found
+
+    def _predict(self, pool: ThreadPoolExecutor, known: list[Trial]) -> None:
+        waiting = [trial for trial in self._open if trial.predicted_s is None]
+        waiting.sort(key=self.yardstick.order)
         total = max(1, len(waiting))
-        with ThreadPoolExecutor(max_workers=usable_cores()) as pool:
-            while waiting:
-                batch = list(self._next(waiting, known))
-                share = 0.9 * (1 - len(waiting) / total)
-                if self.monitor.progress(share, f"{len(known)} candidates simulated") is False:
-                    raise KeyboardInterrupt
-                for trial, step in zip(batch, pool.map(_predicted, batch), strict=True):
-                    if isinstance(step, FabricError):
-                        trial.outcome, trial.why = "refused", str(step)
-                        continue
-                    trial.predicted_s = max(step, trial.bound_s)
-                    known.append(trial)
+        while waiting:
+            batch = list(self._next(waiting, known))
+            share = 0.2 + 0.6 * (1 - len(waiting) / total)
+            self._progress(share, f"{len(known):,} candidates simulated")
+            for trial, step in zip(batch, pool.map(_short, batch), strict=True):
+                if isinstance(step, FabricError):
+                    trial.outcome, trial.why = "refused", str(step)
+                    continue
+                scale = self._scales[id(trial.candidate.site)]
+                trial.predicted_s = max(step * scale, trial.bound_s)
+                known.append(trial)
         for trial in known:
-            if self.yardstick.is_late(trial, MARGIN):
+            if self.yardstick.is_late(trial, 0.0 if trial.whole_s else MARGIN):
                 self._is_late(trial, "")
+
+    def _progress(self, share: float, activity: str) -> None:
+        if self.monitor.progress(share, activity) is False:
+            raise KeyboardInterrupt
 
     def _next(self, waiting: list[Trial], known: Sequence[Trial]) -> Iterator[Trial]:
         """Take the next candidates to simulate; what cannot be among the best is given up."""
         order = self.yardstick.order
-        kept = sorted(t for t in map(order, filter(self._is_in_time, known)))
-        worst = kept[LISTED - 1] if len(kept) >= LISTED else None
+        kept = _distinct(sorted(filter(self._is_in_time, known), key=order), {})
+        worst = order(kept[LISTED - 1]) if len(kept) >= LISTED else None
         front = _Front([t for t in known if self._is_in_time(t)])
         count = 0
         while waiting and count < BATCH:
@@ -183,49 +213,98 @@ class Search:
     def _is_in_time(self, trial: Trial) -> bool:
         return not self.yardstick.is_late(trial, -MARGIN)
 
-    def _without_twins(self, ranked: Sequence[Trial]) -> list[Trial]:
-        """Trials without those of the same parts and step as an earlier one."""
-        first: dict[Any, Trial] = {}
+    def _distinct(self, ranked: Sequence[Trial]) -> list[Trial]:
+        """Trials that are another purchase than all before; the others are given up."""
+        if self.exhaustive:
+            return list(ranked)
+        same: dict[int, tuple[Trial, str]] = {}
+        kept = _distinct(ranked, same)
         for trial in ranked:
-            candidate, costs = trial.candidate, trial.candidate.costs
-            parts = sorted(costs.network.by_component_usd.items())
-            key = (*parts, candidate.usd, costs.cluster_power.total_w, trial.predicted_s,
-                   candidate.site.tokens)  # fmt: skip
-            twin = first.setdefault(key, trial)
-            if twin is not trial:
-                trial.outcome = "twin"
-                trial.why = f"the same parts and step as {_name(twin)}"
-        return list(first.values())
+            if id(trial) in same:
+                earlier, trial.outcome = same[id(trial)]
+                what = "parts and step" if trial.outcome == "twin" else "purchase"
+                trial.why = f"the same {what} as {_name(earlier)}"
+        return kept
 
-    def _confirm(self) -> list[Trial]:
-        """Whole steps of the best, and of the best of each fabric."""
-        ranked = self._without_twins(sorted(self._open, key=self.yardstick.order))
+    def _finalists(self) -> list[Trial]:
+        """What is worth a whole step: the best, the best of each fabric, and what is about as good.
+
+        If the deadline is missed by some of them, the next ones count.
+        """
+        ranked = self._distinct(sorted(self._open, key=self.yardstick.order))
+        if self.exhaustive:
+            return ranked
         firsts = {id(trial) for trial in _first_of_each(ranked)}
-        chosen: list[Trial] = []
-        tried = 0
-        for place, trial in enumerate(ranked):
-            is_listed = len([t for t in chosen if not t.outcome]) < LISTED
-            if tried >= MOST_WHOLE or not (is_listed or id(trial) in firsts or self.exhaustive):
-                continue
-            share = 0.9 + 0.1 * min(1.0, place / LISTED)
-            if self.monitor.progress(share, f"{tried} whole steps") is False:
-                raise KeyboardInterrupt
-            tried += 1
-            graph, network = self.wholes.prepared(trial.candidate)
-            trial.whole_s = simulate(graph, network).step_time_s
-            if self.yardstick.is_late(trial):
-                self._is_late(trial, "")
-            else:
+        best = self._score(ranked[0]) if ranked else 0.0
+        chosen = []
+        sure = 0
+        for trial in ranked:
+            is_close = self._score(trial) >= best * (1 - MARGIN) and len(chosen) < MOST_WHOLE
+            if sure < LISTED or is_close or id(trial) in firsts:
                 chosen.append(trial)
+                sure += self._is_in_time(trial)
         return chosen
 
+    def _score(self, trial: Trial) -> float:
+        return self.yardstick.score(trial.candidate, trial.step_s)
 
-def _predicted(trial: Trial) -> float | FabricError:
+    def _simulate(self, pool: ThreadPoolExecutor, trials: Sequence[Trial]) -> None:
+        """Simulate whole steps of trials, as many at a time as there are cores."""
+        waiting = [trial for trial in trials if trial.whole_s is None]
+        size = usable_cores()
+        for start in range(0, len(waiting), size):
+            self._progress(
+                0.8 + 0.1 * start / len(waiting) if self._scales else 0.1 * start / len(waiting),
+                f"{start} whole steps of {len(waiting)}",
+            )
+            batch = []
+            for trial in waiting[start : start + size]:
+                try:
+                    batch.append((trial, self.wholes.prepared(trial.candidate)))
+                except FabricError as error:
+                    trial.outcome, trial.why = "refused", str(error)
+            steps = pool.map(lambda pair: simulate(*pair[1]).step_time_s, batch)
+            for (trial, _), step_s in zip(batch, steps, strict=True):
+                trial.whole_s = step_s
+                if self._scales and self.yardstick.is_late(trial):
+                    self._is_late(trial, "")
+
+
+def _short(trial: Trial) -> float | FabricError:
     candidate = trial.candidate
     try:
         return candidate.site.steps.step_time_s(candidate.fabric)
     except FabricError as error:
         return error
+
+
+def _distinct(ranked: Sequence[Trial], same: dict[int, tuple[Trial, str]]) -> list[Trial]:
+    """Trials that buy something else than all before, those given the best first.
+
+    Of the others, ``same`` gets which one that was, and ``twin`` where another fabric or design has
+    the same parts and step, ``setting`` where plan or all-to-all alone differ.
+    """
+    first: dict[Any, Trial] = {}
+    kept = []
+    for trial in ranked:
+        candidate, costs = trial.candidate, trial.candidate.costs
+        scenario = candidate.site.job.scenario
+        bought = {n: v for n, v in candidate.options.items() if n not in OF_SOFTWARE}
+        parts = sorted(costs.network.by_component_usd.items())
+        power_w, tokens = costs.cluster_power.total_w, candidate.site.tokens
+        keys = {
+            "setting": (scenario.gpus, scenario.cluster.rate_gbps, candidate.fabric.name,
+                        *bought.items()),
+            "twin": (*parts, candidate.usd, power_w, trial.step_s, tokens),
+        }  # fmt: skip
+        found = [(first[key], what) for what, key in keys.items() if key in first]
+        if found:
+            same[id(trial)] = found[0]
+        else:
+            kept.append(trial)
+        for key in keys.values():
+            first.setdefault(key, trial)
+    return kept
 
 
 def _first_of_each(ranked: Sequence[Trial]) -> list[Trial]:

@@ -14,7 +14,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -59,9 +59,9 @@ class InputEffect:
         ``delay``.
     low, high
         The ends of its range, in words.
-    lead_low, lead_high
-        By what share the recommended candidate is ahead of the best other one there; negative
-        where the other is ahead.
+    lead_now, lead_low, lead_high
+        By what share the recommended candidate is ahead of the best other one, and is at the ends;
+        negative where the other is ahead.
     best_low, best_high
         Number of the candidate that is the best there.
     first_order, total_order
@@ -71,6 +71,7 @@ class InputEffect:
     name: str
     low: str
     high: str
+    lead_now: float
     lead_low: float
     lead_high: float
     best_low: int
@@ -91,9 +92,10 @@ class FlipPoint:
     Attributes
     ----------
     name
-        As of :class:`InputEffect`, or ``budget`` of a price beyond which the budget is exceeded.
+        As of :class:`InputEffect`, or a price.
     value, now
-        Where the answer changes, and where the input is: USD, s, or a factor on times of computation.
+        Where the answer changes, and where the input is: USD, s, or a factor on times of
+        computation.
     unit
         ``usd``, ``s`` or ``factor``.
     holds_below
@@ -141,20 +143,20 @@ class Uncertainty:
     def __post_init__(self) -> None:
         self._bills = [parts_usd(trial) for trial in self.trials]
         #: numbers of the contenders whose steps are simulated: the best of each fabric first
-        self._contenders = list(self._chosen())
+        self._contenders = self._chosen()
 
-    def _chosen(self) -> Iterator[int]:
-        names, rest = set[str](), list[int]()
-        count = 0
+    def _chosen(self) -> list[int]:
+        """The best of each fabric, then of each fabric, number of GPUs and rate."""
+        firsts: dict[Any, int] = {}
         for number, trial in enumerate(self.trials):
-            name = trial.candidate.fabric.name
-            if name in names:
-                rest.append(number)
-                continue
-            names.add(name)
-            count += 1
-            yield number
-        yield from rest[: max(0, CONTENDERS - count)]
+            candidate = trial.candidate
+            scenario = candidate.site.job.scenario
+            firsts.setdefault(candidate.fabric.name, number)
+            where = candidate.fabric.name, scenario.gpus, scenario.cluster.rate_gbps
+            firsts.setdefault(where, number)
+        names = {number for key, number in firsts.items() if isinstance(key, str)}
+        rest = sorted(set(firsts.values()) - names)
+        return sorted([*names, *rest[: max(0, CONTENDERS - len(names))]])
 
     # Scores
 
@@ -224,7 +226,8 @@ class Uncertainty:
         for one in ranges:
             ends = [self.lead(*one.at(end, base)) for end in (-1.0, 1.0)]
             (low, best_low), (high, best_high) = ends
-            effects.append(InputEffect(one.name, *one.words, low, high, best_low, best_high))
+            now = self.lead({}, base)[0]
+            effects.append(InputEffect(one.name, *one.words, now, low, high, best_low, best_high))
         first, total, share = self._indices(ranges, np.random.default_rng(seed))
         effects = [
             dataclasses.replace(effect, first_order=float(f), total_order=float(t))
@@ -249,7 +252,9 @@ class Uncertainty:
         found = {}
         for number in self._contenders:
             try:
-                found[number] = self._ratio(number, change)
+                ratio = self._ratio(number, change)
+                # nobody hides all-to-alls where that makes a step longer
+                found[number] = min(1.0, ratio) if change.overlap == "chunks" else ratio
             except InputError:
                 found[number] = 1.0
         return found
@@ -257,7 +262,7 @@ class Uncertainty:
     def _indices(
         self, ranges: Sequence[_Range], random: np.random.Generator
     ) -> tuple[Floats, Floats, float]:
-        """First-order and total Sobol indices of the lead, and the share of points it is above 0."""
+        """Sobol indices of the lead, alone and with others; the share of points it is above 0."""
         shape = (DRAWS, len(ranges))
         a, b = random.uniform(-1, 1, shape), random.uniform(-1, 1, shape)
         at_a, at_b = self._leads(a, ranges), self._leads(b, ranges)
@@ -442,14 +447,14 @@ class _Change:
     """Another input of a job or a fabric; none by default."""
 
     load: str | None = None
-    overlaps: bool = False
+    overlap: Literal["none", "chunks"] | None = None
     compute_scale: float = 1.0
     delay_s: float | None = None
 
     @property
     def of_job(self) -> tuple[Any, ...]:
         """What of it changes the job."""
-        return self.load, self.overlaps, self.compute_scale
+        return self.load, self.overlap, self.compute_scale
 
     def fabric(self, fabric: Fabric) -> Fabric:
         """The fabric after it."""
@@ -463,12 +468,11 @@ class _Change:
         job = site.job
         if self.load is not None:
             job = with_changes(site, job.scenario.with_imbalance(self.load))
-        if self.overlaps:
-            hidden = job.plan.overlap_all_to_all != "none"
-            overlap: dict[str, Any] = {"overlap_all_to_all": "chunks", "overlap_chunks": CHUNKS}
-            if hidden:
-                overlap = {"overlap_all_to_all": "none", "overlap_chunks": 1}
-            job = with_changes(site, None, **overlap)
+        hidden = job.plan.overlap_all_to_all != "none"
+        if self.overlap == "chunks" and not hidden:
+            job = with_changes(site, None, overlap_all_to_all="chunks", overlap_chunks=CHUNKS)
+        elif self.overlap == "none" and hidden:
+            job = with_changes(site, None, overlap_all_to_all="none", overlap_chunks=1)
         return Steps(Budget(job).fills, watch, compute_scale=self.compute_scale)
 
 
@@ -479,7 +483,11 @@ _STEP_INPUTS: tuple[tuple[str, tuple[str, str], tuple[_Change, _Change]], ...] =
         (_Change(compute_scale=1 / (1 + EFFICIENCY)), _Change(compute_scale=1 / (1 - EFFICIENCY))),
     ),
     ("load", (LOADS[0], LOADS[1]), (_Change(load=LOADS[0]), _Change(load=LOADS[1]))),
-    ("overlap", ("as planned", "the other way"), (_Change(), _Change(overlaps=True))),
+    (
+        "overlap",
+        ("nothing is hidden", "where it helps"),
+        (_Change(overlap="none"), _Change(overlap="chunks")),
+    ),
     ("delay", ("at once", "as today"), (_Change(delay_s=0.0), _Change())),
 )
 
