@@ -18,7 +18,7 @@ from pydantic import Field
 
 from lightloom.cli.options import CommandCall, Option, Panel, option
 from lightloom.cli.terminal import remarks_console, results_console
-from lightloom.errors import InputError, OutputError, printable
+from lightloom.errors import InputError, LightloomError, OutputError, printable
 from lightloom.inputs.strict import File, Name, Strict, Switch
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
 
@@ -246,7 +246,7 @@ def write_each(writers: Mapping[str, Callable[[], None]]) -> None:
                 write()
         except BrokenPipeError:
             raise
-        except OutputError as error:
+        except LightloomError as error:
             failures[str(error)] = error
         except Exception as error:  # a defect of a page costs the page alone
             reason = f"{type(error).__name__}: {error}"

@@ -10,6 +10,7 @@ from rich.text import Text
 from lightloom.report.components import COMPONENTS
 from lightloom.report.grid import Grid, print_rows
 from lightloom.report.terminal import print_sentence
+from lightloom.study.compare.results import SAME
 from lightloom.study.purchase.options import GOALS
 from lightloom.study.purchase.results import CandidateResult, PurchaseAdvice
 from lightloom.study.purchase.uncertainty import FlipPoint
@@ -98,9 +99,14 @@ def _instead(advice: PurchaseAdvice, best: CandidateResult) -> Iterator[str]:
     ]
     names = [name for name in dict.fromkeys(t.design for t in twins) if name != best.design]
     if names:
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        yield f"The same parts and step, by another name: {names[0]}{more}."
+        yield f"The same parts and step, by another name: {names[0]}{_more(len(names))}."
     others = [advice.candidates[number] for number in advice.best]
+    close = [one for one in others[1:] if best.score(advice.goal) < SAME * one.score(advice.goal)]
+    if close:
+        yield (
+            f"As good within the half a percent that a simulation resolves: {_where(close[0])},"
+            f" for {show_usd(close[0].cluster_cost_usd)}{_more(len(close))}."
+        )
     rival = next((one for one in others if one.fabric != best.fabric), None)
     if rival is not None:
         behind = 1 - rival.score(advice.goal) / best.score(advice.goal)
@@ -120,6 +126,10 @@ def _instead(advice: PurchaseAdvice, best: CandidateResult) -> Iterator[str]:
         yield (
             f"For {show_usd(saved)} less there is {_where(one)}, {_percent(slower)} slower in all."
         )
+
+
+def _more(count: int) -> str:
+    return f" and {count - 1} more" if count > 1 else ""
 
 
 def _power(power_w: float) -> str:

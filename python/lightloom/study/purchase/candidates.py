@@ -182,12 +182,12 @@ class Space:
                 try:
                     moved = fabric.replace(**options) if options else fabric
                     costs = costs_of(moved, job.installed, job.gpu, job.rates)
-                    settings = site.steps.candidates(moved) or {None: moved}
+                    found = site.steps.candidates(moved)
                 except (FabricError, HardwareError) as error:
                     self.refused.append((fabric.name, str(error)))
                     continue
-                for setting, settled in settings.items():
-                    more = {} if setting is None else {setting.option: setting.value}
+                settled_by = [({s.option: s.value}, each) for s, each in found.items()]
+                for more, settled in settled_by or [({}, moved)]:
                     yield Candidate(number, site, settled, {**options, **more}, costs)
                     number += 1
 

@@ -21,7 +21,7 @@ from lightloom.study.purchase.candidates import Candidate, PlanChoice, Space
 from lightloom.study.purchase.options import GOALS, PurchaseOptions
 from lightloom.study.purchase.results import CandidateResult, PurchaseAdvice
 from lightloom.study.purchase.search import LISTED, Search, Trial, Yardstick, front_of, pace
-from lightloom.study.purchase.uncertainty import Uncertainty
+from lightloom.study.purchase.uncertainty import FlipPoint, InputEffect, Uncertainty
 from lightloom.units import show_usd
 
 DAY_S = 86_400
@@ -135,7 +135,8 @@ class _Purchase:
         in_reach = [t for t in trials if t.predicted_s is not None and not t.outcome]
         front = front_of(in_reach)
         self._judge(trials, confirmed, front)
-        effects, share, flips = [], None, []
+        effects: list[InputEffect] = []
+        share, flips = None, list[FlipPoint]()
         if self.options.uncertainty:
             contest = Uncertainty(confirmed, self.yardstick, self._watch)
             effects, share = contest.effects(self.space.scenario.seed)

@@ -29,7 +29,7 @@ OF_SOFTWARE = ("all_to_all", "split")
 #: candidates that are listed as the best, and simulated whole
 LISTED = 10
 #: whole steps that are simulated at most of the best
-MOST_WHOLE = 30
+MOST_WHOLE = 20
 #: candidates that are predicted between two looks at which are left
 BATCH = 16
 #: by what share a predicted step may be off: what is decided by less is decided by whole steps
@@ -236,7 +236,7 @@ class Search:
             return ranked
         firsts = {id(trial) for trial in _first_of_each(ranked)}
         best = self._score(ranked[0]) if ranked else 0.0
-        chosen = []
+        chosen: list[Trial] = []
         sure = 0
         for trial in ranked:
             is_close = self._score(trial) >= best * (1 - MARGIN) and len(chosen) < MOST_WHOLE
