@@ -138,6 +138,12 @@ class Space:
 
     def plans(self, gpus: int) -> PlanChoice:
         """The stated plan and the fastest of others by a closed form of the step on a fat-tree."""
+        try:
+            return self._plans(gpus)
+        except PlanError as error:
+            return PlanChoice(gpus, (), 0, 0, str(error))
+
+    def _plans(self, gpus: int) -> PlanChoice:
         scenario = with_servers(self.at(gpus, self.options.rates_gbps[0]), self.model)
         known = Candidates(scenario, self.model, practice=False)
         stated = known.published() if scenario.plan.source != "search" else None
@@ -152,13 +158,9 @@ class Space:
                 break
             if title(choice.plan) not in [title(fitted.plan) for fitted in chosen]:
                 chosen.append(choice.fitted)
-        misfit = ""
         if not chosen:
-            try:
-                prepare(scenario)
-            except (PlanError, InputError) as error:
-                misfit = str(error)
-        return PlanChoice(gpus, tuple(chosen), considered, len(fitting), misfit)
+            prepare(scenario)  # says what is wrong with the closest
+        return PlanChoice(gpus, tuple(chosen), considered, len(fitting))
 
     def sites(self, gpus: int, fitted: FittedPlan, watch: Any) -> list[Site]:
         """The job by one plan at every rate; its task graphs are built once."""
