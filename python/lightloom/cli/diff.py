@@ -11,7 +11,7 @@ from lightloom.inputs.strict import File, Strict
 
 EXAMPLES = (
     "lightloom diff before.json after.json",
-    "lightloom diff before.json after.json --verbose",
+    "lightloom diff before.json.gz after.json.gz --json -",
     "lightloom diff monday.json friday.json --json moved.json",
 )
 NOTES = (

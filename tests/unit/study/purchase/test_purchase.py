@@ -1,4 +1,4 @@
-"""Advice on a small purchase: brute force, budgets, flips that flip, what is said if nothing fits."""
+"""Advice on a small purchase: brute force, budgets, flips that flip, what if nothing fits."""
 
 import functools
 import tomllib
