@@ -63,7 +63,12 @@ def unstyled(outputs):
 #: what the outputs of some cells of each notebook have, by the number of the cell
 SHOWN = {
     "quick-start": {0: "Build ", 1: "path", 3: "671.0 B, 36.5 B per token"},
-    "choose-what-to-buy": {0: "Buy 32 A100 on ", 1: "data-tip", 2: "'recommended': 1", 3: ", now $"},
+    "choose-what-to-buy": {
+        0: "Buy 32 A100 on ",
+        1: "data-tip",
+        2: "'recommended': 1",
+        3: ", now $",
+    },
     "sweeps-failures-switches": {0: "(100.0, 'fat-tree', ", 1: "useful", 2: "is useful", 3: "svg"},
 }
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
