@@ -33,6 +33,12 @@ if TYPE_CHECKING:
         def page(self, result: object) -> str:
             """Return the page of a result."""
 
+        def as_polars(self, rows: list[dict[str, object]]) -> polars.DataFrame:
+            """Return rows as a table of polars."""
+
+        def as_pandas(self, rows: list[dict[str, object]]) -> Any:
+            """Return rows as a table of pandas."""
+
 
 _modules: list[str] = []
 
@@ -71,29 +77,20 @@ class ShownRows(Shown):
 
         Raises
         ------
-        InputError
+        MissingPackageError
             If polars is not installed.
         """
-        from lightloom.optional import need
-
-        need("polars", "to_polars")
-        import polars
-
-        return polars.DataFrame(self.rows(), infer_schema_length=None)
+        return views().as_polars(self.rows())
 
     def to_pandas(self) -> Any:
         """Return the rows as a table of pandas.
 
         Raises
         ------
-        InputError
+        MissingPackageError
             If pandas is not installed.
         """
-        from lightloom.optional import need
-
-        need("pandas", "to_pandas")
-        frame: Any = importlib.import_module("pandas").DataFrame
-        return frame(self.rows())
+        return views().as_pandas(self.rows())
 
     def plot(self) -> Figure:
         """Draw it."""

@@ -162,7 +162,7 @@ def deadline_of(text: str) -> tuple[float, float]:
     if found is None:
         raise InputError(f"{called}: expected tokens in a time, such as '15T tokens in 60 days'")
     try:
-        tokens = float(read_amount(found["tokens"]))
+        tokens = float(str(read_amount(found["tokens"])))
         seconds = parse_quantity(found["time"], "second", "time")
     except (ValueError, InputError) as error:
         raise InputError(f"{called}: {error}") from None

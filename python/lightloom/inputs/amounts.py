@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Field
 
@@ -11,7 +11,7 @@ _SIZES = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 _LONGEST = 40
 
 
-def read_amount(value: Any) -> Any:
+def read_amount(value: object) -> object:
     """Read a number that may end in k, M, B or T and have a dollar sign at either end.
 
     Raises

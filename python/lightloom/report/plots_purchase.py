@@ -43,7 +43,7 @@ def candidates_drawing(advice: PurchaseAdvice) -> Markup:
     best = advice.recommended
     # the answer last, above all others
     parts += [
-        _mark(one, styles[one.fabric], (x, y), is_best=one is best)
+        _mark(one, styles[one.fabric], x, y, is_best=one is best)
         for one in sorted(shown, key=lambda each: each is best)
     ]
     return drawing(_WIDTH, _HEIGHT, "Price and pace of the candidates", parts, "plot")
@@ -58,10 +58,7 @@ def _front(advice: PurchaseAdvice, x: Axis, y: Axis) -> Markup:
     return tag("path", d="".join([*path, f"H{x.end:.1f}"]), class_="front")
 
 
-def _mark(
-    one: CandidateResult, style: FabricStyle, axes: tuple[Axis, Axis], *, is_best: bool
-) -> Markup:
-    x, y = axes
+def _mark(one: CandidateResult, style: FabricStyle, x: Axis, y: Axis, *, is_best: bool) -> Markup:
     at = f"translate({x(one.cluster_cost_usd / 1e6):.1f} {y(one.tokens_per_s / 1e3):.1f})"
     tip = (
         f"{one.number}: {one.design}, {one.gpus:,} GPUs, {one.rate_gbps:g} Gb/s, {one.practice}:"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
+from lightloom.optional import need
 from lightloom.output.sweep_results import SweepResults
 from lightloom.packets import PacketRun
 from lightloom.report.difference_table import print_difference
@@ -46,6 +48,9 @@ from lightloom.study.prediction import Prediction
 from lightloom.study.purchase.results import PurchaseAdvice
 from lightloom.study.scheduling.results import ScheduleComparison
 from lightloom.study.switch_map.results import SwitchMap
+
+if TYPE_CHECKING:
+    import polars
 
 
 class View(NamedTuple):
@@ -110,3 +115,30 @@ def page(result: object) -> str:
     render = _view(result).page
     assert render is not None
     return render(result)
+
+
+def as_polars(rows: list[dict[str, object]]) -> polars.DataFrame:
+    """Return rows as a table of polars.
+
+    Raises
+    ------
+    MissingPackageError
+        If it is not installed.
+    """
+    need("polars", "to_polars")
+    import polars
+
+    return polars.DataFrame(rows, infer_schema_length=None)
+
+
+def as_pandas(rows: list[dict[str, object]]) -> Any:
+    """Return rows as a table of pandas.
+
+    Raises
+    ------
+    MissingPackageError
+        If it is not installed.
+    """
+    need("pandas", "to_pandas")
+    frame: Any = importlib.import_module("pandas").DataFrame
+    return frame(rows)

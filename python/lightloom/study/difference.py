@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from lightloom.errors import InputError
 from lightloom.inputs.files import read_compressed
@@ -110,9 +110,12 @@ class Difference(ShownRows):
 
 
 def difference(
-    before: Mapping[str, Any], after: Mapping[str, Any], names: tuple[str, str]
+    before: Mapping[str, object],
+    after: Mapping[str, object],
+    name: str = "before",
+    other: str = "after",
 ) -> Difference:
-    """Compare two results, which are ``names`` in messages.
+    """Compare two results, which messages call ``name`` and ``other``.
 
     Raises
     ------
@@ -122,13 +125,13 @@ def difference(
     Examples
     --------
     >>> runs = [{"results": [{"fabric": "rail", "step_time_s": s}]} for s in (2.0, 3.0)]
-    >>> [(one.path, one.change) for one in difference(*runs, ("a", "b")).moved]
+    >>> [(one.path, one.change) for one in difference(*runs).moved]
     [('results.rail.step_time_s', 0.5)]
     """
     of = [{key for key in content if key not in (*INPUTS, *ASIDE)} for content in (before, after)]
     if not of[0] & of[1]:
         raise InputError(
-            f"{names[0]} and {names[1]}: expected two results of the same command; they have"
+            f"{name} and {other}: expected two results of the same command; they have"
             f" {_listed(of[0])}, and {_listed(of[1])}"
         )
     flat = [dict(_flat(content)) for content in (before, after)]
@@ -146,7 +149,7 @@ def difference(
         and path.partition(".")[0] not in INPUTS
     )  # fmt: skip
     inputs = [one for one, of_inputs in zip(differing, is_input, strict=True) if of_inputs]
-    return Difference(*names, tuple(inputs), tuple(moved), same)
+    return Difference(name, other, tuple(inputs), tuple(moved), same)
 
 
 def read_difference(before: Path, after: Path) -> Difference:
@@ -158,7 +161,7 @@ def read_difference(before: Path, after: Path) -> Difference:
         If one cannot be read, or they are not of the same command.
     """
     contents = [_read(path) for path in (before, after)]
-    return difference(contents[0], contents[1], (str(before), str(after)))
+    return difference(contents[0], contents[1], str(before), str(after))
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -172,11 +175,11 @@ def _listed(keys: set[str]) -> str:
     return ", ".join(sorted(keys)[:5]) or "nothing"
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _flat(content: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(content: object, before: str = "") -> Iterator[tuple[str, Any]]:
     """Values by their paths."""
     if isinstance(content, Mapping):
         for key, value in content.items():
@@ -192,7 +195,7 @@ def _flat(content: Any, before: str = "") -> Iterator[tuple[str, Any]]:
         yield before, content
 
 
-def _name(entry: Any, place: int) -> str:
+def _name(entry: object, place: int) -> str:
     """What an entry of a list is called."""
     if not isinstance(entry, Mapping):
         return str(place)

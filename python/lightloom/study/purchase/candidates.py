@@ -16,6 +16,8 @@ from typing import Any
 from lightloom.errors import FabricError, HardwareError, InputError, PlanError
 from lightloom.fabric import Cluster, Fabric, MixNet
 from lightloom.models import Model
+from lightloom.practice import AllToAllOverlap
+from lightloom.progress import Progress
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.costs import Costs, costs_of
@@ -162,7 +164,7 @@ class Space:
             prepare(scenario)  # says what is wrong with the closest
         return PlanChoice(gpus, tuple(chosen), considered, len(fitting))
 
-    def sites(self, gpus: int, fitted: FittedPlan, watch: Any) -> list[Site]:
+    def sites(self, gpus: int, fitted: FittedPlan, watch: Progress) -> list[Site]:
         """The job by one plan at every rate; its task graphs are built once."""
         sites: list[Site] = []
         bounds: StepBound | None = None
@@ -194,7 +196,9 @@ class Space:
                     number += 1
 
 
-def _designs(fabric: Fabric, job: ModelJob, fixed: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _designs(
+    fabric: Fabric, job: ModelJob, fixed: Mapping[str, object]
+) -> Iterator[dict[str, Any]]:
     """Options of each design: none, one or two knobs moved."""
     knobs = {
         name: values
@@ -248,9 +252,14 @@ class WholeSteps:
         return workloads.get(job.samples()[0], size).graph, network
 
 
-def with_changes(site: Site, scenario: Scenario | None, **plan: Any) -> ModelJob:
-    """The job of a site under another scenario, or with fields of its plan changed."""
+def with_overlap(site: Site, overlap: AllToAllOverlap, chunks: int) -> ModelJob:
+    """The job of a site whose plan hides its all-to-alls in another way.
+
+    Raises
+    ------
+    InputError
+        If the plan cannot.
+    """
     fitted = site.job.fitted
-    if plan:
-        fitted = dataclasses.replace(fitted, plan=dataclasses.replace(fitted.plan, **plan))
-    return prepare(scenario or site.job.scenario, fitted)
+    plan = dataclasses.replace(fitted.plan, overlap_all_to_all=overlap, overlap_chunks=chunks)
+    return prepare(site.job.scenario, dataclasses.replace(fitted, plan=plan))

@@ -15,6 +15,7 @@ from lightloom.study.compare.costs import costs_of
 from lightloom.study.compare.job import ModelJob
 from lightloom.study.compare.plan_search import title
 from lightloom.study.compare.racks import installed
+from lightloom.study.compare.runner import Row
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.shared_work import SharedWork, sharing
 from lightloom.study.purchase.candidates import Candidate, PlanChoice, Space
@@ -41,7 +42,7 @@ def advise_purchase(
     scenario: Scenario,
     options: PurchaseOptions,
     *,
-    monitor: Monitor[Any] | None = None,
+    monitor: Monitor[Row] | None = None,
     exhaustive: bool = False,
 ) -> PurchaseAdvice:
     """Find what to buy for a job.
@@ -64,7 +65,7 @@ def advise_purchase(
     KeyboardInterrupt
         If it was interrupted, or the monitor returned ``False``.
     """
-    watcher: Monitor[Any] = monitor or Monitor()
+    watcher: Monitor[Row] = monitor or Monitor()
     with sharing(SharedWork()):
         return _Purchase(Space(scenario, options), watcher, exhaustive).advice()
 
@@ -72,7 +73,7 @@ def advise_purchase(
 class _Purchase:
     """One call, step by step."""
 
-    def __init__(self, space: Space, watcher: Monitor[Any], exhaustive: bool) -> None:
+    def __init__(self, space: Space, watcher: Monitor[Row], exhaustive: bool) -> None:
         self.space, self.options, self.watcher = space, space.options, watcher
         self.yardstick = Yardstick(space.options, load_ownership())
         self.exhaustive = exhaustive

@@ -20,6 +20,7 @@ from lightloom.errors import FabricError
 from lightloom.hardware import Ownership
 from lightloom.progress import Monitor
 from lightloom.simulate import simulate
+from lightloom.study.compare.runner import Row
 from lightloom.study.compare.shared_work import usable_cores
 from lightloom.study.purchase.candidates import Candidate, WholeSteps
 from lightloom.study.purchase.options import PurchaseOptions
@@ -113,7 +114,7 @@ class Search:
 
     trials: list[Trial]
     yardstick: Yardstick
-    monitor: Monitor[Any]
+    monitor: Monitor[Row]
     exhaustive: bool = False
     wholes: WholeSteps = field(default_factory=WholeSteps)
     #: whole over short step of each site

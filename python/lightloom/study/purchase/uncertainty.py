@@ -26,7 +26,8 @@ from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.certainty import FAR, MACHINES, PARTS
 from lightloom.study.compare.fills import Steps
 from lightloom.study.compare.imbalance import LOADS
-from lightloom.study.purchase.candidates import Site, with_changes
+from lightloom.study.compare.job import prepare
+from lightloom.study.purchase.candidates import Site, with_overlap
 from lightloom.study.purchase.search import Trial, Yardstick
 
 Floats = npt.NDArray[np.float64]
@@ -467,12 +468,12 @@ class _Change:
         """The short steps of a site after it."""
         job = site.job
         if self.load is not None:
-            job = with_changes(site, job.scenario.with_imbalance(self.load))
+            job = prepare(job.scenario.with_imbalance(self.load), job.fitted)
         hidden = job.plan.overlap_all_to_all != "none"
         if self.overlap == "chunks" and not hidden:
-            job = with_changes(site, None, overlap_all_to_all="chunks", overlap_chunks=CHUNKS)
+            job = with_overlap(site, "chunks", CHUNKS)
         elif self.overlap == "none" and hidden:
-            job = with_changes(site, None, overlap_all_to_all="none", overlap_chunks=1)
+            job = with_overlap(site, "none", 1)
         return Steps(Budget(job).fills, watch, compute_scale=self.compute_scale)
 
 
