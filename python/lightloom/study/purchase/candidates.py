@@ -16,12 +16,13 @@ from typing import Any
 from lightloom.errors import FabricError, HardwareError, InputError, PlanError
 from lightloom.fabric import Cluster, Fabric, MixNet
 from lightloom.models import Model
+from lightloom.parallel import Plan
 from lightloom.practice import AllToAllOverlap
 from lightloom.progress import Progress
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.costs import Costs, costs_of
-from lightloom.study.compare.fills import Steps
+from lightloom.study.compare.fills import Steps, with_micro_batches
 from lightloom.study.compare.fit import FittedPlan
 from lightloom.study.compare.job import ModelJob, load_fabrics, model_of, prepare
 from lightloom.study.compare.plan_candidates import Candidates
@@ -31,6 +32,8 @@ from lightloom.study.compare.scenario import Scenario
 from lightloom.study.purchase.bound import ServerPaces, StepBound
 from lightloom.study.purchase.options import PurchaseOptions
 
+#: layers x micro-batches x GPUs of a step that is simulated with all of them
+MOST_WORK = 4_000_000
 #: knobs of a design that are moved together at most
 MOST_MOVED = 2
 
@@ -61,11 +64,16 @@ class Site:
         Predicts steps from few layers and micro-batches.
     bounds
         Lower bounds of its whole step.
+    whole, factor
+        What is simulated as its whole step, and by how much longer that is: a long step has fewer
+        micro-batches, and the closed form says how much longer it is with all of them.
     """
 
     job: ModelJob
     steps: Steps
     bounds: StepBound
+    whole: ModelJob
+    factor: float = 1.0
 
     @property
     def plan(self) -> str:
@@ -80,7 +88,7 @@ class Site:
     def bound_s(self, fabric: Fabric) -> float:
         """A time that no network of the fabric's servers makes a step shorter than, s."""
         paces = ServerPaces.of(fabric.adapt(self.job.cluster), fabric.kind)
-        return self.bounds.step_time_s(paces)
+        return self.factor * self.bounds.step_time_s(paces)
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,13 +176,27 @@ class Space:
         """The job by one plan at every rate; its task graphs are built once."""
         sites: list[Site] = []
         bounds: StepBound | None = None
+        count = micro_batches_of(self.model.num_layers, fitted.plan)
+        factor = self._factor(gpus, fitted, count)
         for rate in self.options.rates_gbps:
             job = prepare(self.at(gpus, rate), fitted)
+            whole = with_micro_batches(job, count)
             if bounds is None:
                 size = job.cluster.gpus_per_server
-                bounds = StepBound(Workloads(job).get(job.samples()[0], size).graph)
-            sites.append(Site(job, Steps(Budget(job).fills, watch), bounds))
+                bounds = StepBound(Workloads(whole).get(whole.samples()[0], size).graph)
+            sites.append(Site(job, Steps(Budget(job).fills, watch), bounds, whole, factor))
         return sites
+
+    def _factor(self, gpus: int, fitted: FittedPlan, micro_batches: int) -> float:
+        """How many times longer a step is than with so many micro-batches, in closed form."""
+        if micro_batches == fitted.plan.micro_batches:
+            return 1.0
+        scenario = with_servers(self.at(gpus, self.options.rates_gbps[0]), self.model)
+        known = Candidates(scenario, self.model, practice=False)
+        estimates = known.estimates(PLAIN.adapt(known.machines))
+        few = dataclasses.replace(fitted.plan, micro_batches=micro_batches)
+        short = estimates.of(dataclasses.replace(fitted, plan=few))
+        return estimates.of(fitted).step_time_s / short.step_time_s
 
     def of(self, site: Site, first: int) -> Iterator[Candidate]:
         """Candidates of a site, numbered from ``first``."""
@@ -194,6 +216,21 @@ class Space:
                 for more, settled in settled_by or [({}, moved)]:
                     yield Candidate(number, site, settled, {**options, **more}, costs)
                     number += 1
+
+
+def micro_batches_of(layers: int, plan: Plan) -> int:
+    """Micro-batches of the step that is simulated as a whole one: all, or whole fills of them.
+
+    Parameters
+    ----------
+    layers
+        Of the model.
+    plan
+        With all micro-batches.
+    """
+    unit = plan.pp * plan.copies
+    fills = max(1, MOST_WORK // (layers * plan.gpus * unit))
+    return min(plan.micro_batches, fills * unit)
 
 
 def _designs(
@@ -242,7 +279,7 @@ class WholeSteps:
         FabricError
             If the fabric cannot carry the job.
         """
-        job, key = candidate.site.job, id(candidate.site)
+        job, key = candidate.site.whole, id(candidate.site)
         if key not in self._kept:
             workloads = Workloads(job)
             self._kept[key] = workloads, Networks(job, workloads)

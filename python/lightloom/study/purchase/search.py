@@ -266,7 +266,7 @@ class Search:
                     trial.outcome, trial.why = "refused", str(error)
             steps = pool.map(lambda pair: simulate(*pair[1]).step_time_s, batch)
             for (trial, _), step_s in zip(batch, steps, strict=True):
-                trial.whole_s = step_s
+                trial.whole_s = trial.candidate.site.factor * step_s
                 if self._scales and self.yardstick.is_late(trial):
                     self._is_late(trial, "")
 
