@@ -26,7 +26,7 @@ EXAMPLES = (
     "lightloom advise mixtral-8x22b --gpus 512..4096 --gpu h100 --budget '60 M$'",
     "lightloom advise config.json --gpus 1024,2048 --deadline '15T tokens in 60 days'",
     "lightloom advise qwen3-30b-a3b --gpus 64..256 --goal power --fabrics fat-tree,mixnet",
-    "lightloom advise deepseek-v3 --gpus 2048 --gpu h200 --rate 400,800 --html advice.html",
+    "lightloom advise mixtral-8x22b --gpus 1024 --gpu h200 --rate 400,800 --html advice.html",
 )
 NOTES = (
     "N..M are N, twice as many and so on, and M. Candidates: GPUs x rate x plan x fabric x design x"
