@@ -87,6 +87,16 @@ fn check_tasks(graph: &TaskGraph, index: &Index, role: &Role) -> Result<(), Exec
             let text = format!("worker {worker} is in no group of family '{name}'");
             return Err(of_task(role, position, &text));
         }
+        let Payload::Block { demand, .. } = collective.payload else { continue };
+        let table = &graph.demands[demand.index()];
+        let described = table.first_group..table.first_group + table.groups;
+        let group = |worker: &WorkerId| index.membership(family, *worker).map(|here| here.group.0);
+        if let Some(group) =
+            (role.workers.iter().filter_map(group)).find(|g| !described.contains(g))
+        {
+            let text = format!("demand '{}' does not describe group {group}", table.name);
+            return Err(of_task(role, position, &text));
+        }
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ pub(crate) fn member_demand(
         Payload::Bytes(bytes) => uniform(bytes, members, demand),
         Payload::Block { demand: table, block, transposed, unit_bytes, .. } => {
             let table = &graph.demands[table.index()];
-            let cell = group.index() * table.blocks as usize + block as usize;
+            let cell = table.cell(group, block);
             let counts = &table.counts[cell * members * members..(cell + 1) * members * members];
             scale(counts, members, transposed, unit_bytes, demand);
         }
@@ -56,7 +56,7 @@ pub(crate) fn rank_demand(
         }
         Payload::Block { demand: table, block, transposed, unit_bytes, .. } => {
             let table = &graph.demands[table.index()];
-            let cell = group.index() * table.blocks as usize + block as usize;
+            let cell = table.cell(group, block);
             let counts = &table.rank_counts[cell * size * size..(cell + 1) * size * size];
             scale(counts, size, transposed, unit_bytes, demand);
         }
@@ -121,7 +121,7 @@ pub(crate) fn remote_bytes(
     let ranks = if by_rank { table.ranks_per_member.max(1) as usize } else { 1 };
     let size = members * ranks;
     let counts = if ranks > 1 { &table.rank_counts } else { &table.counts };
-    let cell = group.index() * table.blocks as usize + block as usize;
+    let cell = table.cell(group, block);
     let counts = &counts[cell * size * size..(cell + 1) * size * size];
     u128::from(remote(counts, members, ranks)) * u128::from(unit_bytes)
 }

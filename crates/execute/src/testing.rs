@@ -74,6 +74,7 @@ pub(crate) fn with_blocks(mut graph: TaskGraph, matrices: &[&[u32]]) -> TaskGrap
     graph.demands = vec![DemandTable {
         name: "tokens".into(),
         family: EXPERTS,
+        groups: groups as u32,
         blocks: matrices.len() as u32,
         counts: (0..groups).flat_map(|_| matrices.concat()).collect(),
         ..DemandTable::default()

@@ -52,6 +52,8 @@ struct FamilyColumns {
 struct DemandColumns {
     name: String,
     family: u32,
+    first_group: u32,
+    groups: u32,
     blocks: u32,
     counts: Flat<u32>,
     ranks_per_member: u32,
@@ -120,6 +122,8 @@ impl GraphColumns {
                 .map(|demand| DemandTable {
                     name: demand.name,
                     family: FamilyId(demand.family),
+                    first_group: demand.first_group,
+                    groups: demand.groups,
                     blocks: demand.blocks,
                     counts: demand.counts.0,
                     ranks_per_member: demand.ranks_per_member,

@@ -1,4 +1,4 @@
-"""``lightloom run``: a comparison from one strict TOML file, or from earlier results."""
+"""``lightloom run``: what one strict TOML file describes, or earlier results again."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ EXAMPLES = (
     "lightloom run examples/study.toml --gpus 128,256 --set plan.tp=2",
     "lightloom run examples/study.toml --json - > results.json",
     "lightloom run results.json",
+    "lightloom run jobs.toml --fabrics oversub,mixnet",
 )
 
 
@@ -27,8 +28,8 @@ class RunOptions(Strict):
     """The file of a study, and which of its points."""
 
     study: File = Field(
-        description="A study (TOML), such as examples/study.toml, with paths relative to it; or"
-        " results (JSON), whose run is repeated and compared."
+        description="A study (TOML), such as examples/study.toml, with paths relative to it; jobs"
+        " that share a cluster (lightloom example jobs); or results (JSON), which are repeated."
     )
     point: Annotated[int, Field(strict=True, ge=0)] | None = Field(
         None, description="Number of the point, of a study with many (lightloom sweep)."
@@ -70,17 +71,26 @@ def _changes() -> Panel:
 def _run(call: CommandCall) -> None:
     from lightloom.cli.compare import scenario_from_options
     from lightloom.cli.points import LISTS, given_points, lists_of, run_points
+    from lightloom.cli.run_jobs import run_jobs
     from lightloom.cli.show import run_and_report
+    from lightloom.inputs.formats import read_toml
     from lightloom.report.replay import check_repeated
     from lightloom.study.compare.scenario import Scenario, load_study
+    from lightloom.study.shared_cluster.jobs_file import has_jobs
     from lightloom.study.sweep.study import load_sweep
 
     outputs = checked_outputs(call)
     given: dict[str, Any] = {
-        name: call.tables.pop(name) for name in ("study", "point") if name in call.tables
+        name: call.tables[name] for name in ("study", "point") if name in call.tables
     }
     options = check(RunOptions, given, "", call.flag)
     path = options.study
+    if path.suffix == ".toml" and has_jobs(read_toml(path, "study")):
+        del call.tables["study"]
+        run_jobs(call, path, outputs)
+        return
+    for name in given:
+        del call.tables[name]
     is_repeated = options.point is None and path.name.endswith((".json", ".json.gz"))
     content = _read_record(path) if is_repeated else {}
     if content:

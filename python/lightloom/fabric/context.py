@@ -186,7 +186,7 @@ def _all_to_all_pairs(graph: TaskGraph) -> list[_Pairs]:
             task = all_to_alls & (program.demand == number)
             if not task.any():
                 continue
-            groups = graph.families[demand.family].groups()
+            groups = graph.groups_of(demand)
             is_ours = np.isin([group[0] for group in groups], role.workers)
             block, size = program.entry[task], program.size[task].astype(np.float64)
             turned = (program.flags[task] & TRANSPOSED) != 0

@@ -36,6 +36,7 @@ from lightloom.report.prediction_table import print_prediction
 from lightloom.report.purchase_table import print_purchase
 from lightloom.report.result_table import print_result
 from lightloom.report.schedule_table import print_scheduling
+from lightloom.report.shared_table import print_shared
 from lightloom.report.sweep_table import print_sweep
 from lightloom.report.table import print_comparison
 from lightloom.schedule import Allocation, PermutationSchedule, RelayedAllocation
@@ -47,6 +48,7 @@ from lightloom.study.goodput.results import Goodput
 from lightloom.study.prediction import Prediction
 from lightloom.study.purchase.results import PurchaseAdvice
 from lightloom.study.scheduling.results import ScheduleComparison
+from lightloom.study.shared_cluster.results import SharedResult
 from lightloom.study.switch_map.results import SwitchMap
 
 if TYPE_CHECKING:
@@ -68,6 +70,7 @@ VIEWS: dict[type, View] = {
     Goodput: View(print_goodput, goodput_figure, render_goodput),
     SwitchMap: View(print_map, map_figure, lambda found: map_figure(found).to_html()),
     PurchaseAdvice: View(print_purchase, purchase_figure, render_purchase),
+    SharedResult: View(print_shared),
     Prediction: View(print_prediction),
     SweepResults: View(
         print_sweep, sweep_figure, lambda results: render_explore(explored_sweep(results))

@@ -19,6 +19,7 @@ class SampleFile:
 SAMPLES = {
     "study": SampleFile("study.toml", "a comparison as one file, for lightloom run"),
     "sweep": SampleFile("sweep.toml", "a study at 20 points, for lightloom sweep"),
+    "jobs": SampleFile("jobs.toml", "three jobs that share a cluster, for lightloom run"),
     "config": SampleFile("config.json", "the shape of OLMoE-1B-7B, for lightloom compare"),
     "model": SampleFile("model.toml", "a custom model by its shapes"),
     "gpu": SampleFile("gpu.toml", "a custom GPU, for --gpu"),

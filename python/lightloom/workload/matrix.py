@@ -221,7 +221,7 @@ class _Transfers:
             task = of_category & program.of(Collective.ALL_TO_ALL) & (program.demand == number)
             if not task.any():
                 continue
-            groups = np.array(graph.families[demand.family].groups())
+            groups = np.array(graph.groups_of(demand))
             kept = np.flatnonzero(np.isin(groups[:, 0], role.workers))
             sizes = _bytes_by_block(program, task, demand.blocks)
             for group in kept.tolist():

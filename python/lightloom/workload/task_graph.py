@@ -211,8 +211,9 @@ class DemandTable:
     ----------
     name
         In messages.
-    family
-        Index of the family; its groups have one size.
+    family, first_group
+        Index of the family, and the first of its groups that is described here: those from there
+        on have one size.
     blocks
         Blocks per group.
     counts
@@ -233,6 +234,12 @@ class DemandTable:
     ranks_per_member: int = 0
     rank_counts: Ints32 | None = None
     deduplicated: bool = False
+    first_group: int = 0
+
+    @property
+    def groups(self) -> int:
+        """How many groups are described."""
+        return len(self.counts)
 
 
 @dataclass(frozen=True)
@@ -336,6 +343,11 @@ class TaskGraph:
         """Tables of the experts' all-to-alls that leave a worker, each with its index."""
         tables = enumerate(self.demands)
         return ((index, table) for index, table in tables if table.family == self.regional_family)
+
+    def groups_of(self, demand: DemandTable) -> list[Ints32]:
+        """Return the workers of each group that a table of demand describes."""
+        groups = self.families[demand.family].groups()
+        return groups[demand.first_group : demand.first_group + demand.groups]
 
     @cached_property
     def layout(self) -> Layout:

@@ -105,7 +105,7 @@ def _moved(
     The groups are those whose first member has the role.
     """
     demand = graph.demands[table]
-    first = np.array([group[0] for group in graph.families[demand.family].groups()])
+    first = np.array([group[0] for group in graph.groups_of(demand)])
     members = np.isin(first, graph.roles[role].workers)
     counts = demand.counts[members].astype(np.int64).sum(axis=0)
     inside = np.trace(counts, axis1=-2, axis2=-1) if counts.size else counts

@@ -32,7 +32,8 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         ("compare mixtral-8x7b --gpus 8 --rate 400 --step-tokens 5", "step_tokens is for a "
          "trace: a model's plan says it; leave it out"),
         ("run", "STUDY is missing (A study (TOML), such as examples/study.toml, with paths "
-         "relative to it; or results (JSON), whose run is repeated and compared); for example: "
+         "relative to it; jobs that share a cluster (lightloom example jobs); or results (JSON), "
+         "which are repeated); for example: "
          "lightloom run examples/study.toml"),
         (f"{JOB} --fabric x", "no option --fabric; did you mean '--fabrics'?; see lightloom "
          "compare --help"),

@@ -157,7 +157,11 @@ fn demand(job: &Job) -> (DemandTable, Vec<WorkerTable>) {
     let tables = vec![table("expert_forward", 20), table("expert_backward", 10)];
     let name = "tokens".into();
     let blocks = count as u32;
-    (DemandTable { name, family: EXPERTS, blocks, counts, ..DemandTable::default() }, tables)
+    let groups = groups as u32;
+    (
+        DemandTable { name, family: EXPERTS, groups, blocks, counts, ..DemandTable::default() },
+        tables,
+    )
 }
 
 fn program(job: &Job, stage: u32) -> Vec<Task> {

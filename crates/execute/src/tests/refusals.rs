@@ -122,6 +122,18 @@ fn nics_must_be_divisible_among_ranks() {
 }
 
 #[test]
+fn a_demand_is_of_the_groups_that_it_describes() {
+    let mut graph = with_blocks(empty_graph(1, 2, 2), &[&[0, 1, 1, 0]]);
+    graph.roles[0].tasks = vec![all_to_all(0, true)];
+    graph.demands[0].groups = 1;
+    graph.demands[0].counts.truncate(4);
+    assert_eq!(
+        refuse(&graph, &packet(4)),
+        "role 'stage 0', task 0 (all-to-all): demand 'tokens' does not describe group 1"
+    );
+}
+
+#[test]
 fn a_stopped_run_says_where() {
     let mut graph = empty_graph(2, 1, 1);
     for tag in 0..60_000 {

@@ -87,8 +87,12 @@ impl GroupFamily {
 pub struct DemandTable {
     /// Name in messages.
     pub name: String,
-    /// Whose groups; they have one size.
+    /// Whose groups; those that are described here have one size.
     pub family: FamilyId,
+    /// The first of the family's groups that is described here.
+    pub first_group: u32,
+    /// How many are, from there on.
+    pub groups: u32,
     /// Blocks per group.
     pub blocks: u32,
     /// Counts from member to member, `[group][block][members][members]`: token copies, for MoE. The
@@ -102,6 +106,14 @@ pub struct DemandTable {
     /// Whether counts between members are of tokens, each sent once to a member and copied on
     /// arrival; those between ranks are then of tokens, too, once to each rank.
     pub deduplicated: bool,
+}
+
+impl DemandTable {
+    /// Where a block of a group is among all, in blocks.
+    #[inline]
+    pub fn cell(&self, group: GroupId, block: u32) -> usize {
+        (group.0 - self.first_group) as usize * self.blocks as usize + block as usize
+    }
 }
 
 /// Numbers that differ between workers: durations in picoseconds, or bytes.

@@ -103,16 +103,25 @@ impl TaskGraph {
         let family = self.families.get(demand.family.index()).ok_or_else(|| {
             Invalid(format!("demand '{name}': there is no group family {}", demand.family))
         })?;
-        let members = family.iter().next().map_or(0, |(_, members)| members.len());
-        if let Some((group, other)) = family.iter().find(|(_, group)| group.len() != members) {
+        let (first, groups) = (demand.first_group, demand.groups as usize);
+        if first as usize + groups > family.groups() {
             return Err(Invalid(format!(
-                "demand '{name}': group {group} of family '{}' has {} members, group 0 has \
+                "demand '{name}': {groups} groups from {first} on: family '{}' has {}",
+                family.name,
+                family.groups()
+            )));
+        }
+        let mut described = family.iter().skip(first as usize).take(groups);
+        let members = described.next().map_or(0, |(_, members)| members.len());
+        if let Some((group, other)) = described.find(|(_, group)| group.len() != members) {
+            return Err(Invalid(format!(
+                "demand '{name}': group {group} of family '{}' has {} members, group {first} has \
                  {members}: expected groups of one size",
                 family.name,
                 other.len()
             )));
         }
-        let cells = family.groups() * demand.blocks as usize;
+        let cells = groups * demand.blocks as usize;
         let expected = cells * members * members;
         expect(&format!("demand '{name}': counts"), demand.counts.len(), expected)?;
         if !demand.rank_counts.is_empty() {
@@ -281,6 +290,7 @@ mod tests {
             regional_family: None,
             demands: vec![DemandTable {
                 name: "tokens".into(),
+                groups: 1,
                 blocks: 1,
                 counts: vec![0; 4],
                 ..DemandTable::default()
@@ -323,7 +333,12 @@ mod tests {
         assert_eq!(ranks, "demand 'tokens': rank_counts has 4 entries, expected 16");
         let table = refusal(|graph| graph.tables[0].values.truncate(5));
         assert_eq!(table, "table 'times': values has 5 entries, expected 6");
-        let groups = refusal(|graph| graph.families[0].offsets = vec![0, 1, 2, 2]);
+        let beyond = refusal(|graph| graph.demands[0].first_group = 1);
+        assert_eq!(beyond, "demand 'tokens': 1 groups from 1 on: family 'dp' has 1");
+        let groups = refusal(|graph| {
+            graph.families[0].offsets = vec![0, 1, 2, 2];
+            graph.demands[0].groups = 3;
+        });
         assert_eq!(
             groups,
             "demand 'tokens': group 2 of family 'dp' has 0 members, group 0 has 1: expected groups \
