@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.console import Console
 
+from lightloom.errors import InputError
 from lightloom.optional import need
 from lightloom.output.sweep_results import SweepResults
 from lightloom.packets import PacketRun
@@ -107,16 +108,30 @@ def html(result: Shown) -> str:
 
 
 def draw(result: object, *more: Any) -> Figure:
-    """Draw a result, given what else its drawing needs."""
+    """Draw a result, given what else its drawing needs.
+
+    Raises
+    ------
+    InputError
+        If there is no drawing of such results.
+    """
     drawing = _view(result).draw
-    assert drawing is not None
+    if drawing is None:
+        raise InputError(f"there is no drawing of a {type(result).__name__}; print it")
     return drawing(result, *more)
 
 
 def page(result: object) -> str:
-    """Return the page of a result."""
+    """Return the page of a result.
+
+    Raises
+    ------
+    InputError
+        If there is no page of such results.
+    """
     render = _view(result).page
-    assert render is not None
+    if render is None:
+        raise InputError(f"there is no page of a {type(result).__name__}; print it")
     return render(result)
 
 

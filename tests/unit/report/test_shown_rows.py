@@ -64,3 +64,11 @@ def test_pandas_is_named_where_it_is_missing():
         return
     with pytest.raises(LightloomError, match=r"pandas is needed.*pip install pandas"):
         found.to_pandas()
+
+
+def test_what_has_no_drawing_says_so():
+    found = difference({"results": {"a": 1}}, {"results": {"a": 2}})
+    with pytest.raises(LightloomError, match="there is no drawing of a Difference"):
+        found.plot()
+    with pytest.raises(LightloomError, match="there is no page of a Difference"):
+        found.to_html()
