@@ -149,13 +149,13 @@ class Run:
         )
 
 
-def read_runs() -> tuple[list[Run], dict[str, dict[str, Any]]]:
+def read_runs(path: Path = HERE / "runs.toml") -> tuple[list[Run], dict[str, dict[str, Any]]]:
     """Every run in the order of the file, and the sources by name."""
-    content = tomllib.loads((HERE / "runs.toml").read_text(encoding="utf-8"))
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
     sources = content["sources"]
     runs = []
     for values in content["run"]:
-        part, given = values.pop("set"), values.pop("published")
+        part, given = values.pop("set"), values.pop("published", {})
         source = sources[values["source"]]
         values["memory"] = source.get("memory", {}) | values.get("memory", {})
         gradients = source.get("gradient_bytes")

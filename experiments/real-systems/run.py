@@ -3,9 +3,9 @@
     python experiments/real-systems/run.py [--write | --check] [--only TEXT]
 
 Every run of runs.toml goes through ``lightloom.compare`` with the options that it had; nothing is
-adjusted per run. ``--write`` puts the tables into table.md and the errors into the page of the
-documentation, ``--check`` says whether they are what is there, ``--only`` predicts the runs whose
-name contains a text, and prints them alone.
+adjusted per run. ``--write`` puts the tables into table.md, the speeds into predictions.csv and the
+errors into the page of the documentation, ``--check`` says whether they are what is there,
+``--only`` predicts the runs whose name contains a text, and prints them alone.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+from predictions import FILE, as_csv  # noqa: E402
 from results import ROOT, command_line, replace_between, write_or_check  # noqa: E402
 from rows import Run, read_runs  # noqa: E402
 from summary import errors, tables  # noqa: E402
@@ -70,7 +71,8 @@ def main() -> int:
     if options.only:
         return 0
     page = replace_between(PAGE.read_text(encoding="utf-8"), "errors", errors(found))
-    wanted = {HERE / "table.md": text, PAGE: page}
+    speeds = {p.run.name: 0.0 if p.refused else p.predicted for p in found}
+    wanted = {HERE / "table.md": text, PAGE: page, FILE: as_csv(runs, speeds)}
     return write_or_check(wanted, options.write, options.check)
 
 

@@ -24,6 +24,7 @@ _RATE_POWER = {
     "transceiver": "transceiver_w",
     "tunable_transceiver": "tunable_transceiver_w",
     "long_reach_transceiver": "transceiver_w",
+    "linear_transceiver": "linear_transceiver_w",
     "co_packaged": "co_packaged_w",
     "aoc": "transceiver_w",
 }

@@ -1,9 +1,13 @@
-"""Step times of pipelines whose network takes no time, against the bubble's closed form."""
+"""Step times of pipelines against closed forms, but for one on a network that takes no time."""
+
+import random
 
 import pytest
 from tests.workload_fakes import FakeCompute, build_toy, execute, toy_model
 
+from lightloom.fabric.network import Eps, Network, NvSwitch
 from lightloom.parallel import Plan
+from lightloom.simulate import simulate
 
 LAYER_S = 1e-3
 
@@ -36,6 +40,56 @@ def test_the_longest_stage_sets_the_pace():
     plan = Plan(gpus=2, pp=2, micro_batches=8, pp_layout=(1, 3))
     # the first forward and the last backward of stage 0, and all of stage 1
     assert step_s(plan, 4) == pytest.approx(3 * LAYER_S + 8 * 9 * LAYER_S)
+
+
+MESSAGE_S = 64 * 128 * 2 / 1e9
+
+
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("micro_batches", [1, 2, 3, 8])
+def test_stages_that_wait_for_messages_take_more_in_every_turn(micro_batches, ratio):
+    """A message each way at once between two stages; two where stages are between others."""
+    turn = 3 * ratio * MESSAGE_S
+    blocking_s = over_a_network(2, micro_batches, ratio, NIC, overlap_pipeline=False)
+    assert blocking_s == pytest.approx((micro_batches + 1) * (turn + MESSAGE_S), rel=1e-6)
+    for stages in (3, 4, 8):
+        blocking_s = over_a_network(stages, micro_batches, ratio, DISTANCE, overlap_pipeline=False)
+        filled = stages * turn + 2 * (stages - 1) * MESSAGE_S
+        others = (micro_batches - 1) * (turn + 2 * MESSAGE_S)
+        # the first message back is late by what a backward pass is shorter than it
+        first = (min(1, ratio) - max(0, 1 - 2 * ratio)) * MESSAGE_S * (micro_batches > 1)
+        assert blocking_s == pytest.approx(filled + others - first, rel=1e-6)
+
+
+#: links on which a message takes its size, and those on which it takes the distance
+NIC = {"nic_rate_bps": 8 * 10**9, "link_delay_ps": 0}
+DISTANCE = {"nic_rate_bps": 8 * 10**15, "link_delay_ps": round(MESSAGE_S / 2 * 1e12)}
+
+
+def over_a_network(stages, micro_batches, ratio, links, **plan):
+    """The step of a layer per stage, whose forward pass takes ``ratio`` times a message."""
+    model = toy_model(moe_layers=(False,) * stages)
+    compute = FakeCompute(attention_s=ratio * MESSAGE_S)
+    plan = Plan(gpus=stages, pp=stages, micro_batches=micro_batches, seq_len=128, **plan)
+    graph = build_toy(plan, model, compute, gpus_per_server=1).graph
+    eps = Eps(nics=1, servers_per_tor=8, servers_per_pod=8, **links)
+    nvswitch = NvSwitch(gpu_rate_bps=8 * 10**12, latency_ps=0)
+    return simulate(graph, Network(stages, 1, nvswitch, "flat", (eps,))).step_time_s
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_stages_that_wait_for_messages_are_never_faster_unless_messages_share_links(seed):
+    """Nor do any wait for each other: that would be an error."""
+    draw = random.Random(seed)
+    case = (draw.randint(2, 8), draw.randint(1, 12), draw.choice([0.05, 0.5, 2.0]))
+    blocking_s = over_a_network(*case, DISTANCE, overlap_pipeline=False)
+    assert blocking_s >= over_a_network(*case, DISTANCE) * (1 - 1e-9)
+    # where gradients wait in a NIC behind messages that nobody needs yet, it may be faster to wait
+    blocking_s = over_a_network(*case, NIC, overlap_pipeline=False)
+    assert blocking_s >= 0.75 * over_a_network(*case, NIC)
+    case = (2, *case[1:])
+    blocking_s = over_a_network(*case, NIC, overlap_pipeline=False)
+    assert blocking_s >= over_a_network(*case, NIC) * (1 - 1e-9)
 
 
 def test_full_recomputation_adds_a_forward_pass():

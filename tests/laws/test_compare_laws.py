@@ -241,6 +241,22 @@ def test_overlapping_gradients_is_not_slower(fabric):
     hold(law, jobs(), compared("overlap", fabric))
 
 
+@on_each
+def test_waiting_for_pipeline_messages_is_not_faster(fabric):
+    """Stages of 1F1B that go on only when what they have sent has arrived."""
+
+    def law(job: Job) -> float:
+        if job.options["plan"]["pp"] == 1:
+            return 0.0
+        asynchronous, blocking = (
+            job.times_s(plan={"overlap_pipeline": value, "overlap_all_to_all": "none"})[fabric]
+            for value in (True, False)
+        )
+        return longer(asynchronous, blocking)
+
+    hold(law, jobs(), compared("overlap", fabric))
+
+
 def batches_s(job: Job, fabric: str) -> list[float]:
     """Steps of balanced load with two, three and four times as many micro-batches."""
     unit = 2 * job.options["plan"]["pp"]

@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,3 +161,15 @@ def test_the_name_of_a_gpu_is_enough_for_its_racks(run: Run) -> None:
     own = with_servers(stated.model_copy(update={"cluster": cluster}), run.shape).cluster
     assert own.gpus_per_server == own.nics_per_server == 72
     assert min(run.gpus, own.used_gpus_per_server) == run.gpus_per_server
+
+
+def test_published_bandwidths_are_as_their_table_says() -> None:
+    """Two rows of it, one inside a server and one between, and none without a source."""
+    sys.path[:0] = [str(EXPERIMENTS / "interconnect")]
+    import published
+
+    content = tomllib.loads((EXPERIMENTS / "interconnect/published.toml").read_text())
+    rows, table = content["row"], published.TABLE.read_text().splitlines()
+    assert {row["source"] for row in rows} == content["sources"].keys()
+    for row in (rows[0], rows[2]):
+        assert published.line(row)[0] in table

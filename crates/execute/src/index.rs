@@ -68,6 +68,8 @@ pub(crate) struct Index {
     pub regional: Option<FamilyId>,
     /// Streams per worker.
     pub streams: usize,
+    /// Whether any message waits for its receiver.
+    pub has_rendezvous: bool,
     /// Category of waiting for others.
     pub idle: CategoryId,
     /// Category of waiting for circuits.
@@ -112,6 +114,8 @@ impl Index {
             purpose_of: graph.purpose_of_category(),
             regional,
             streams,
+            has_rendezvous: (graph.roles.iter().flat_map(|role| &role.tasks))
+                .any(|task| task.handle.is_some() && matches!(task.kind, TaskKind::Send { .. })),
             idle: category(&CategoryUse::Idle),
             reconfiguration: category(&CategoryUse::Reconfiguration),
             memberships: memberships.collect(),

@@ -17,6 +17,18 @@ pub(crate) struct Fair {
 /// it starts, the first step leads below the root and the others rise to it. A step that passes
 /// no cap has found it, so that one pass usually does.
 pub(crate) fn fair_level(capacity: f64, caps: &[f64], guess: f64) -> Fair {
+    if let &[cap] = caps {
+        // The same, as most links of circuits have one flow; a cap that equals the capacity
+        // counts as below a guess that is above both.
+        let is_below = cap < capacity || cap <= capacity && guess.is_finite() && guess > cap;
+        let (level, load) = if is_below { (f64::INFINITY, cap) } else { (capacity, capacity) };
+        return Fair { level, load };
+    }
+    fair_level_of_many(capacity, caps, guess)
+}
+
+/// The same, whatever the number of flows.
+fn fair_level_of_many(capacity: f64, caps: &[f64], guess: f64) -> Fair {
     let not_below = |level: f64| caps.iter().filter(|&&cap| cap >= level).count();
     fill(capacity, caps.len() as f64, guess, |level| divide(caps, level), not_below)
 }
@@ -146,6 +158,18 @@ mod tests {
     }
 
     proptest! {
+        /// One flow alone has its level without a search.
+        #[test]
+        fn a_flow_alone_has_the_level_that_is_found_by_search(
+            cap in prop_oneof![(0_u32..9).prop_map(f64::from), Just(INF)],
+            capacity in 0_u32..9,
+            guess in prop_oneof![(1_u32..9).prop_map(f64::from), Just(INF)],
+        ) {
+            let capacity = f64::from(capacity);
+            let expected = fair_level_of_many(capacity, &[cap], guess);
+            prop_assert_eq!(fair_level(capacity, &[cap], guess), expected);
+        }
+
         /// Equal flows as one are as each by itself.
         #[test]
         fn equal_flows_have_the_level_that_they_have_apart(

@@ -131,10 +131,20 @@ COMMANDS = {
         "Simulate packets, trace, measure",
         "Find the time slots with which a step takes least time.",
     ),
-    "calibrate": CommandEntry(
-        "calibrate",
+    "calibrate gpu": CommandEntry(
+        "calibrate.gpu",
         "Simulate packets, trace, measure",
         "Measure the operators of this machine's GPU, for --profile of other commands.",
+    ),
+    "calibrate network": CommandEntry(
+        "calibrate.network",
+        "Simulate packets, trace, measure",
+        "Fit links to what tests of NCCL or DeepEP, or a step, have measured.",
+    ),
+    "calibrate step": CommandEntry(
+        "calibrate.step",
+        "Simulate packets, trace, measure",
+        "Show how far a prediction is from a recorded step, term by term.",
     ),
     "control plan": CommandEntry(
         "control.plan", "Control switches", "Show how the circuits of a region would change."
@@ -215,6 +225,7 @@ COMMANDS = {
 #: what the commands of a family do together, by its name
 FAMILIES = {
     "trace": "Trace training programs without GPUs: record, inspect, expand, permutations, slots.",
+    "calibrate": "Make a profile of measurements: of this machine's GPU, of a network, of a step.",
     "control": "Drive circuit switches: plan, apply, watch, serve, drain, rollback, audit, tour.",
     "testbed": "Emulate servers and switches in the kernel: up, run, train, fail, down.",
 }

@@ -18,7 +18,6 @@ EXAMPLES = (
     "lightloom run examples/study.toml",
     "lightloom run examples/study.toml --html report.html --timeline run.pftrace",
     "lightloom run examples/study.toml --gpus 128,256 --set plan.tp=2",
-    "lightloom run examples/study.toml --json - > results.json",
     "lightloom run results.json",
     "lightloom run jobs.toml --fabrics oversub,mixnet",
 )

@@ -30,6 +30,7 @@ COMPONENTS = (
     "transceiver",
     "tunable_transceiver",
     "long_reach_transceiver",
+    "linear_transceiver",
     "co_packaged",
     "dac",
     "aoc",
@@ -73,6 +74,12 @@ class Counting(OptionModel):
         " short reach and fibers of the price list (500 m); or for one hall, fibers of 45 m, and"
         " transceivers of long reach, which are single-mode, where light passes a circuit switch or"
         " a patch panel.",
+    )
+    modules: Literal["dsp", "linear", "co-packaged"] = Field(
+        "dsp",
+        description="Optics of links between packet switches, and to NICs: pluggable with a signal"
+        " processor, linear pluggable without, or co-packaged with the switch and pluggable at the"
+        " NIC.",
     )
     fiber_length_m: OptionalPositive = Field(
         None, description="Mean length of a fiber; by default that of the optics."
@@ -118,6 +125,7 @@ class Counting(OptionModel):
             "OCS ports": ocs,
             "NICs": nics,
             "optics": optics,
+            "modules of packet links": self.modules,
             "mean fiber length": "of the price file" if length is None else f"{length:g} m",
         }
 
@@ -222,11 +230,16 @@ def eps_lines(links: TreeLinks, rate_gbps: float, counting: Counting) -> list[Li
     or active optical cables (``aoc``) replace both transceivers and the fiber of host links only.
     """
     above = sum(links.fabric)
-    optical = above + (links.hosts if counting.host_links == "transceiver" else 0)
+    hosts = links.hosts if counting.host_links == "transceiver" else 0
+    at_switches = "co_packaged" if counting.modules == "co-packaged" else "transceiver"
+    at_nics = "transceiver"
+    if counting.modules == "linear":
+        at_switches = at_nics = "linear_transceiver"
     lines = [
         Line("eps_port", rate_gbps, links.hosts + 2 * above),
-        Line("transceiver", rate_gbps, 2 * optical),
-        Line("fiber", rate_gbps, optical),
+        Line(at_switches, rate_gbps, hosts + 2 * above),
+        Line(at_nics, rate_gbps, hosts),
+        Line("fiber", rate_gbps, hosts + above),
     ]
     if counting.host_links != "transceiver":
         lines.append(Line(counting.host_links, rate_gbps, links.hosts))

@@ -7,6 +7,7 @@ NICs are still connected and counted.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 from lightloom.errors import FabricError
@@ -74,27 +75,38 @@ class Cluster:
         _require(0 <= delay_s <= MAXIMUM, "link_delay_s", delay_s, "a time of 0 s or more")
 
     @classmethod
-    def of(cls, *, gpus: int, rate_gbps: float, gpu: str, **others: Any) -> Self:
+    def of(
+        cls,
+        *,
+        gpus: int,
+        rate_gbps: float,
+        gpu: str,
+        profile: Path | None = None,
+        **others: Any,
+    ) -> Self:
         """Return a cluster of a GPU by name or file, what is not given from its data.
 
         Parameters
         ----------
         gpus, rate_gbps, gpu
             As for the class.
+        profile
+            Measurements, whose links replace those of the data.
         **others
             Any other field.
 
         Raises
         ------
         HardwareError
-            If the GPU is unknown.
+            If the GPU is unknown, or the profile cannot be used.
         FabricError
             As for the class.
         """
         defaults, model = cluster_defaults(), load_gpu(gpu)
+        links = Interconnect.named("measured", model.like or gpu)
         values: dict[str, Any] = {
             "nvlink_gbps": model.nvlink_rate_gbps,
-            "interconnect": Interconnect.named("measured", model.like or gpu),
+            "interconnect": links.with_profile(profile),
             "link_delay_s": defaults["link_delay_s"].value,
             "gpus_per_server": model.gpus_per_server,
             "nics_per_server": model.nics_per_server,

@@ -9,17 +9,21 @@ circuit ends at the same NICs as a packet network.
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
+from pathlib import Path
 from typing import Self
 
-from lightloom.errors import FabricError, expected_one_of
+from pydantic import ConfigDict, Field
+
+from lightloom.errors import FabricError, HardwareError, did_you_mean, expected_one_of
 from lightloom.hardware.values import (
     Provenance,
     Source,
     Table,
     Value,
     parse_table,
+    read_toml,
     resolve,
     values_of,
 )
@@ -73,6 +77,16 @@ class ClusterFile(Table):
     switches: SwitchTable
 
 
+class LinkProfile(Table):
+    """What a profile may say of links; it has tables of operators beside them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    sources: dict[str, Source] = Field(default_factory=dict)
+    nvlink: dict[str, Value] = Field(default_factory=dict)
+    network: dict[str, Value] = Field(default_factory=dict)
+
+
 @functools.cache
 def _file() -> ClusterFile:
     text = resources.files(__package__).joinpath("data/cluster.toml").read_text(encoding="utf-8")
@@ -93,6 +107,35 @@ def interconnect_values(gpu: str) -> dict[str, Provenance]:
     nvlink = values_of(file.nvlink.get(gpu, file.nvlink["default"]))
     named = {f"nvlink_{name}": value for name, value in nvlink.items()}
     return resolve({**named, **values_of(file.network)}, file.sources)
+
+
+def measured_links(profile: Path | None) -> dict[str, Provenance]:
+    """Return the efficiencies and start-ups that a profile has, by their names in `Interconnect`.
+
+    Raises
+    ------
+    HardwareError
+        If the profile cannot be read, or a value is none of links.
+    """
+    if profile is None or profile.suffix.lower() == ".csv":
+        return {}
+    file = read_toml(profile, "", LinkProfile)
+    tables: dict[str, tuple[dict[str, Value], type[Table], str]] = {
+        "nvlink": (file.nvlink, InsideServerTable, "nvlink_"),
+        "network": (file.network, BetweenServersTable, ""),
+    }
+    values = {}
+    for table, (entries, known, prefix) in tables.items():
+        for name, value in entries.items():
+            if name not in known.model_fields:
+                hint = did_you_mean(name, known.model_fields)
+                names = ", ".join(known.model_fields)
+                raise HardwareError(f"{profile}: unknown {table}.{name}{hint}; known: {names}")
+            values[f"{prefix}{name}"] = value
+    if not file.sources:
+        # values of a profile without sources say themselves where they are from
+        return {name: Provenance(v.value, v.source, "", v.assumed) for name, v in values.items()}
+    return resolve(values, file.sources)
 
 
 @functools.cache
@@ -165,3 +208,14 @@ class Interconnect:
             raise FabricError(f"interconnect: {expected_one_of(name, INTERCONNECTS)}")
         latency_s = cluster_defaults()["ideal_nvlink_latency_s"].value
         return cls(nvlink_all_to_all_start_up_s=latency_s, nvlink_gather_start_up_s=latency_s)
+
+    def with_profile(self, profile: Path | None) -> Self:
+        """Return it with what a profile says of links in place of its own.
+
+        Raises
+        ------
+        HardwareError, FabricError
+            If the profile cannot be used.
+        """
+        found = measured_links(profile)
+        return replace(self, **{name: value.value for name, value in found.items()})

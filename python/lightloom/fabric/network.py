@@ -95,8 +95,9 @@ class SwitchGraph:
     ``switch_of_port`` is the switch of each, server by server and NIC by NIC. ``bundles`` is
     ``(n, 6)`` of (switch, switch, links, rate of each in b/s, delay in ps, layer); ``layers`` are
     names of these, there and back. Fluid flows reach the share ``reached`` of rates between
-    switches. A simulation does not see ``tiers``, the name, first switch and number of each kind
-    of switches of a plane, and ``planes``.
+    switches. ``failed`` links of servers, as (server, link), join nothing. A simulation does not
+    see ``tiers``, the name, first switch and number of each kind of switches of a plane, and
+    ``planes``.
     """
 
     kind: ClassVar[str] = "switches"
@@ -110,6 +111,7 @@ class SwitchGraph:
     bundles: npt.NDArray[np.uint64]
     layers: tuple[tuple[str, str], ...]
     reached: float = 1.0
+    failed: tuple[tuple[int, int], ...] = ()
     tiers: tuple[tuple[str, int, int], ...] = ()
     planes: int = 1
 
@@ -255,8 +257,11 @@ class Crossbars:
     between two slots. Each all-to-all takes the matchings that end first of those that ``methods``
     find: pairs of a name of ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, and of the time
     by members that it takes where demand is not known beforehand, in picoseconds. Members are late
-    by an exponential time: ``lateness`` is its mean in picoseconds and a seed. ``failed`` NICs, as
-    (server, NIC), have no circuits. A simulation does not see ``spare_planes``.
+    by an exponential time: ``lateness`` is its mean in picoseconds and a seed; all ports wait with
+    them if ``all_wait``. Servers that share a lower tier of crossbars have slots of their own:
+    ``lower_tiers`` are how many follow each other there, their latency and the length of a slot,
+    from the lowest tier on. ``failed`` NICs, as (server, NIC), have no circuits. A simulation does
+    not see ``spare_planes``.
     """
 
     kind: ClassVar[str] = "crossbar"
@@ -270,6 +275,8 @@ class Crossbars:
     aligned: bool = False
     held: bool = False
     lateness: tuple[int, int] | None = None
+    all_wait: bool = False
+    lower_tiers: tuple[tuple[int, int, int | None], ...] = ()
     failed: tuple[tuple[int, int], ...] = ()
     spare_planes: int = 0
 

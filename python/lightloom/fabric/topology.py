@@ -28,7 +28,7 @@ from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions, Setting
 from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.fabric.network import Network, SwitchGraph
-from lightloom.fabric.option_types import ECMP, MAXIMUM, Count, Share
+from lightloom.fabric.option_types import ECMP, MAXIMUM, Count, PartNames, Share
 from lightloom.fabric.topology_graph import TopologyGraph, topology_graph
 from lightloom.fabric.topology_options import SERVERS, LinkRule, Rules, SwitchTier, Tiers
 from lightloom.units import to_ps
@@ -63,6 +63,11 @@ class Topology(FabricOptions):
         None, description="Servers that are described at most; by default as many as there are."
     )
     ecmp: Share | None = ECMP
+    failed: PartNames = Field(
+        (),
+        description="Parts that are never used: nic:2/1 (server/NIC), eps:2/9 (server/link),"
+        " plane:0, or server:3, which a spare one in its place replaces.",
+    )
     prices_usd: OfParts = Field(
         {}, description="Prices of parts by name; by default those of the price list."
     )
@@ -118,12 +123,14 @@ class Topology(FabricOptions):
         graph = self.graph(cluster.servers)
         planes = graph.planes_of_nics(cluster.nics_per_server)
         count = int(graph.pairs[:, 2].sum()) * graph.planes
-        text = f"{graph.switches * graph.planes:,} switches, {count:,} links between them"
+        notes = [f"{graph.switches * graph.planes:,} switches, {count:,} links between them"]
+        if self.failed:
+            notes.append(f"failed, and not used: {self.failures().parts}")
         return network_of(
             cluster,
             packet_all_to_all(self.all_to_all, cluster, context, planes),
             parts=(self._part(graph, cluster),),
-            notes=(text,),
+            notes=tuple(notes),
         )
 
     def _part(self, graph: TopologyGraph, cluster: Cluster) -> SwitchGraph:
@@ -146,9 +153,33 @@ class Topology(FabricOptions):
             bundles=np.column_stack(columns).astype(np.uint64),
             layers=tuple(_layer(rule) for rule in self.links),
             reached=uplink_efficiency() if self.ecmp is None else self.ecmp,
+            failed=self._failed_links(graph, cluster),
             tiers=tuple((tier.name, tier.first, tier.count) for tier in graph.tiers.values()),
             planes=graph.planes,
         )
+
+    def _failed_links(self, graph: TopologyGraph, cluster: Cluster) -> tuple[tuple[int, int], ...]:
+        """Links of servers that are lost, as (server, link)."""
+        lost, nics, links = self.failures(), cluster.nics_per_server, graph.links_per_server
+        each = links // nics
+        named = [(server, nic * each + link) for server, nic in lost.nics for link in range(each)]
+        named += lost.eps_nics
+        if any(server >= graph.servers or link >= links for server, link in named) or any(
+            server >= graph.servers for server in lost.servers
+        ):
+            raise FabricError(
+                f"{self.name}: failed: {lost.parts}: expected parts of {graph.servers} servers with"
+                f" {nics} NICs of {each} links"
+            )
+        if any(plane >= graph.planes or graph.planes == 1 for plane in lost.planes):
+            raise FabricError(
+                f"{self.name}: failed: {lost.parts}: expected one of several planes, there"
+                f" {'is' if graph.planes == 1 else 'are'} {graph.planes}"
+            )
+        on_plane = graph.ports(nics) // graph.switches
+        of_planes = np.argwhere(np.isin(on_plane, list(lost.planes)))
+        named += [(int(server), int(link)) for server, link in of_planes]
+        return tuple(sorted(set(named)))
 
     def rate_of(self, rule: LinkRule, cluster: Cluster) -> float:
         """Rate of a link in Gb/s; ``cluster`` as :meth:`adapt` returns it."""

@@ -14,6 +14,7 @@ class ClassTable(Table):
 
     runs: Value
     median: Value
+    interval: Value
 
 
 class CommunicationTable(Table):
@@ -32,11 +33,22 @@ class ErrorFile(Table):
 
 @dataclass(frozen=True)
 class KnownError:
-    """How many public runs a class of jobs has, and the median error of their speed."""
+    """How far the speed of public runs of a class of jobs was from its prediction.
+
+    Attributes
+    ----------
+    name, runs
+        The class, and how many there are.
+    median
+        Median of the relative errors.
+    interval
+        The factor that holds 80 % of the runs by which constants may be chosen.
+    """
 
     name: str
     runs: int
     median: float
+    interval: float
 
 
 def known_error(*, has_experts: bool, precision: str) -> KnownError:
@@ -53,7 +65,7 @@ def known_error(*, has_experts: bool, precision: str) -> KnownError:
     name = f"{'moe' if has_experts else 'dense'}-{bits}"
     table = read_toml(None, PACKAGED, ErrorFile).classes[name]
     words = f"{'MoE' if has_experts else 'dense'} {bits.upper()}"
-    return KnownError(words, int(table.runs.value), table.median.value)
+    return KnownError(words, int(table.runs.value), table.median.value, table.interval.value)
 
 
 def communication_deviation() -> float:

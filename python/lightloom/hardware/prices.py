@@ -50,6 +50,8 @@ class LinkPrices(Table):
     dac_usd: Value | None = None
     aoc_usd: Value | None = None
     long_reach_transceiver_usd: Value | None = None
+    linear_transceiver_usd: Value | None = None
+    co_packaged_usd: Value | None = None
 
 
 class CircuitSwitchPrices(Table):
@@ -96,6 +98,8 @@ class LinkPowers(Table):
     crossbar_port_w: Value | None = None
     transceiver_w: Value | None = None
     tunable_transceiver_w: Value | None = None
+    linear_transceiver_w: Value | None = None
+    co_packaged_w: Value | None = None
     nic_w: Value | None = None
 
 
@@ -214,7 +218,8 @@ class Prices:
 
     ``at(rate_gbps)`` gives the row of a link rate with ``transceiver_usd``, ``nic_usd``,
     ``switch_port_usd``, ``crossbar_port_usd``, ``ocs_port_usd``, ``patch_port_usd``, ``dac_usd``,
-    ``aoc_usd``, ``long_reach_transceiver_usd`` and ``tunable_transceiver_usd``.
+    ``aoc_usd``, ``long_reach_transceiver_usd``, ``tunable_transceiver_usd``,
+    ``linear_transceiver_usd`` and ``co_packaged_usd`` (a port's optics at the switch).
     """
 
     name: str
@@ -299,7 +304,8 @@ class Powers:
     """Powers of one file.
 
     ``at(rate_gbps)`` gives the row of a link rate with ``switch_port_w``, ``crossbar_port_w``,
-    ``transceiver_w``, ``tunable_transceiver_w`` and ``nic_w``; ``ports`` has ``ocs_port_w``,
+    ``transceiver_w``, ``tunable_transceiver_w``, ``linear_transceiver_w``, ``co_packaged_w`` and
+    ``nic_w``; ``ports`` has ``ocs_port_w``,
     ``patch_port_w`` and ``dac_w``.
     """
 

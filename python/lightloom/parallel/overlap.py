@@ -55,12 +55,33 @@ def impossible(plan: Mapping[str, Any]) -> Iterator[Reason]:
             "overlap_parameters",
             "overlap-parameters without zero1: no parameters are gathered; set zero1",
         )
+    if not plan["overlap_pipeline"]:
+        yield from _blocking(plan)
     hides = plan["overlap_all_to_all"] != "none" or plan["overlap_shared_experts"]
     if plan["communication_sms"] and not hides:
         yield (
             "communication_sms",
             f"communication-sms = {sms}: nothing overlaps an all-to-all; set overlap-all-to-all "
             "or overlap-shared-experts",
+        )
+
+
+def _blocking(plan: Mapping[str, Any]) -> Iterator[Reason]:
+    """What cannot be where stages wait for their messages."""
+    for name, usual in (("schedule", "1f1b"), ("vpp", 1), ("overlap_all_to_all", "not batch")):
+        value = plan[name]
+        if value == "batch" if name == "overlap_all_to_all" else value != usual:
+            yield (
+                "overlap_pipeline",
+                f"overlap-pipeline off with {name.replace('_', '-')} = {value}: its stages wait "
+                "for messages of several passes; turn overlap-pipeline on, or use 1f1b with "
+                "vpp = 1",
+            )
+            return
+    if plan["pp"] == 1:
+        yield (
+            "overlap_pipeline",
+            "overlap-pipeline off with pp = 1: there are no pipeline messages; leave it out",
         )
 
 

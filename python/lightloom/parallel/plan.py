@@ -103,6 +103,9 @@ class Plan:
     overlap_parameters
         With ZeRO-1, gather parameters while the next step's forward passes run; if false, the
         step ends when all are gathered.
+    overlap_pipeline
+        Go on while messages to other pipeline stages are on their way; if false, 1F1B waits until
+        they have arrived (a rendezvous), and sends and receives together where passes turn.
     origin
         Who says the plan: a user, the model's publication or a search.
     provenance
@@ -141,6 +144,7 @@ class Plan:
     communication_sms: int = 0
     overlap_gradients: bool = True
     overlap_parameters: bool = False
+    overlap_pipeline: bool = True
     origin: Literal["given", "published", "searched"] = field(default="given", compare=False)
     provenance: tuple[str, ...] = field(default=(), compare=False)
 

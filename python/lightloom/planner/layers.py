@@ -4,7 +4,8 @@ What a plan leaves open is found as :mod:`.all_to_all` finds it for one all-to-a
 among O1 to O4 (the baseline is another plan, whose TP ranks have the same tokens), its number of
 chunks, or both. A layer has the mean volume of its EP groups and micro-batches, of which the
 busiest member decides; all groups of a stage run the same program. What is assumed of the network
-is that nothing blocks: one choice serves all fabrics that are compared.
+is that nothing blocks; a comparison tries on every fabric whether one strategy for all layers is
+faster there.
 """
 
 from __future__ import annotations

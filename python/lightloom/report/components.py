@@ -8,6 +8,7 @@ COMPONENTS = {
     "transceiver": "transceivers",
     "tunable_transceiver": "transceivers with tunable lasers",
     "long_reach_transceiver": "long-reach transceivers",
+    "linear_transceiver": "linear transceivers",
     "co_packaged": "co-packaged optics",
     "ocs_port": "circuit switch ports",
     "patch_port": "patch panel ports",

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from lightloom.hardware import load_failure_rates
 from lightloom.report.terminal import plain_table
-from lightloom.study.compare.results import FabricResult, FailureResult
+from lightloom.study.compare.results import NOT_SIMULATED, FabricResult, FailureResult
 
 
 def failures_table(results: Sequence[FabricResult]) -> Table:
@@ -63,6 +63,8 @@ def _by_fabrics(
 
 
 def _cells(failure: FailureResult) -> tuple[str, str, str]:
+    if failure.response.startswith(NOT_SIMULATED):
+        return "", "", failure.response
     if failure.is_unaffected:
         return "", "0 %", failure.response
     if failure.step_time_s is None or failure.longer_share is None:

@@ -7,7 +7,7 @@ otherwise, samples, the bring-up of links, who trains the most per dollar of the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from lightloom.report.components import COMPONENTS
 from lightloom.report.supply_text import listed, scarcity
@@ -125,10 +125,16 @@ def confidence(comparison: Comparison) -> str:
     if (error := comparison.inputs.get("known_error")) is not None:
         clauses.append(
             f"the speed of {error['runs']} public {error['name']} runs was predicted within "
-            f"{100 * error['median']:.2g} % in the median"
+            f"{100 * error['median']:.2g} % in the median{_interval(error)}"
         )
     text = "; ".join(clauses)
     return f"{text[:1].upper()}{text[1:]}." if clauses else ""
+
+
+def _interval(error: Mapping[str, float]) -> str:
+    """The factor that holds 80 % of runs, which older results do not have."""
+    factor = error.get("interval")
+    return "" if factor is None else f", 80 % of them within a factor of {factor:.2f}"
 
 
 def _certain(certain: Certainty) -> str:

@@ -27,7 +27,35 @@ _WORTH = 0.03
 def built_of(results: Sequence[FabricResult]) -> str:
     """A sentence on the switches of each fabric, and on others that change its cost."""
     words = [f"{r.fabric} {text}" for r in results if (text := _boxes(r))]
-    return f"Switches: {'; '.join(words)}." if words else ""
+    if not words:
+        return ""
+    return " ".join([f"Switches: {'; '.join(words)}.", *_grain(results)])
+
+
+def _grain(results: Sequence[FabricResult]) -> list[str]:
+    """Why a tree with less rate upwards is no cheaper than one with all of it, if it is not."""
+    whole = next((r for r in results if r.kind == "fat-tree"), None)
+    if whole is None:
+        return []
+    sentences = []
+    for thin in results:
+        if thin.kind != "oversub" or thin.network_cost_usd < whole.network_cost_usd:
+            continue
+        own, other = thin.switching.main, whole.switching.main
+        if own is None or other is None:
+            continue
+        if own.tiers == 1:
+            reason = "all NICs share one switch, and no link upwards is left to save"
+        else:
+            reason = (
+                f"whole switches decide at this size: {own.used:,} ports in {_tiers(own.tiers)}"
+                f" against {other.used:,} in {_tiers(other.tiers)}, as its ToRs divide their ports"
+                " between servers and uplinks"
+            )
+        is_dearer = thin.network_cost_usd > whole.network_cost_usd
+        cost = f"costs {'more than' if is_dearer else 'as much as'} {whole.fabric}"
+        sentences.append(f"{thin.fabric} {cost}: {reason}.")
+    return sentences
 
 
 def _boxes(result: FabricResult) -> str:

@@ -28,6 +28,7 @@ SAMPLES = {
     "phases": SampleFile("phases.csv", "who sends how many bytes to whom by phase, for --workload"),
     "flows": SampleFile("flows.csv", "flows of 8 hosts, for lightloom packets"),
     "packets": SampleFile("packets.toml", "a packet simulation as one file"),
+    "nccl-tests": SampleFile("all_reduce_perf.txt", "a table of NCCL tests, to calibrate with"),
     "leaf-spine": SampleFile("leaf-spine.toml", "a topology in ten lines, for --fabrics"),
     "eight-planes": SampleFile("eight-planes.toml", "eight planes of 100 Gb/s links that spray"),
     "eight-planes-cpo": SampleFile("eight-planes-cpo.toml", "the same with co-packaged optics"),

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
-import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 
@@ -101,8 +99,10 @@ def agree_on(
     return [[row[2 + at * size :][:size] for at in range(size)] for row in alike]
 
 
-def agree_on_options(options: Mapping[str, object], problem: str, groups: Groups) -> None:
-    """Make sure that all ranks of a grid of EP and TP ranks are about to do the same.
+def agree_on_options(options: Mapping[str, object], problem: str, layers: int) -> int:
+    """Make sure that all ranks of the job are about to do the same, before any of them does it.
+
+    Every rank joins, whatever is wrong with it, so that none waits for one that has given up.
 
     Parameters
     ----------
@@ -110,8 +110,13 @@ def agree_on_options(options: Mapping[str, object], problem: str, groups: Groups
         What this rank is asked for.
     problem
         What is wrong with it; empty if it will do.
-    groups
-        Its process groups, whose EP groups are the columns and TP groups the rows of the grid.
+    layers
+        In how many layers of its own.
+
+    Returns
+    -------
+    int
+        In how many layers of all ranks.
 
     Raises
     ------
@@ -120,28 +125,29 @@ def agree_on_options(options: Mapping[str, object], problem: str, groups: Groups
     RankError
         If a rank does not answer.
     """
-    mine = (dist.get_rank(), problem, {name: str(value) for name, value in options.items()})
-    with answered(groups):
-        column = [mine] * groups.ep_size
-        dist.all_gather_object(column, mine, group=groups.ep)
-        grid = [column] * groups.tp_size
-        dist.all_gather_object(grid, column, group=groups.tp)
-    (first, text, expected), *others = sorted(
-        itertools.chain.from_iterable(grid), key=operator.itemgetter(0)
-    )
-    for rank, said, _ in ((first, text, expected), *others):
-        if said:
-            raise InputError(f"rank {rank}: {said}")
-    for rank, _, other in others:
+    if not dist.is_initialized():
+        if problem:
+            raise InputError(problem)
+        return layers
+    mine = (problem, {name: str(value) for name, value in options.items()}, layers)
+    told = [mine] * dist.get_world_size()
+    with answered():
+        dist.all_gather_object(told, mine)
+    for rank, (text, _, _) in enumerate(told):
+        if text:
+            raise InputError(f"rank {rank}: {text}")
+    expected = told[0][1]
+    for rank, (_, other, _) in enumerate(told):
         for name in sorted({*expected, *other}):
             ours, theirs = expected.get(name, "nothing"), other.get(name, "nothing")
             if ours != theirs:
-                raise InputError(f"ranks {first} and {rank} disagree: {name} = {ours} and {theirs}")
+                raise InputError(f"ranks 0 and {rank} disagree: {name} = {ours} and {theirs}")
+    return sum(count for _, _, count in told)
 
 
 @contextlib.contextmanager
-def answered(groups: Groups) -> Iterator[None]:
-    """Make an error of a process group one line that names whom it waited for.
+def answered(groups: Groups | None = None) -> Iterator[None]:
+    """Make an error of process groups, or of that of all ranks, one line that names who is missing.
 
     Raises
     ------
@@ -154,12 +160,14 @@ def answered(groups: Groups) -> Iterator[None]:
         text = str(error).strip()
         if not (isinstance(error, dist.DistError) or any(mark in text for mark in _OF_GROUPS)):
             raise
-        members = (dist.get_process_group_ranks(group) for group in (groups.ep, groups.tp))
-        ranks = sorted({rank for group in members for rank in group})
+        whom = f"the {dist.get_world_size()} ranks"
+        if groups is not None:
+            members = (dist.get_process_group_ranks(group) for group in (groups.ep, groups.tp))
+            whom = f"ranks {sorted({rank for group in members for rank in group})}"
         # gloo begins with a file of its own and ends with advice
         said = text.splitlines()[0].rpartition("] ")[2].partition(". ")[0]
         raise RankError(
-            f"rank {dist.get_rank()}: one of ranks {ranks} does not answer; look for the first "
+            f"rank {dist.get_rank()}: one of {whom} does not answer; look for the first "
             f"error among them ({said[:100] or type(error).__name__})"
         ) from error
 

@@ -31,7 +31,7 @@ GRADIENTS: tuple[str, ...] = get_args(Gradient)
 #: strategies that tokens of a layout can have
 STRATEGIES: dict[str, tuple[AllToAllStrategy, ...]] = {
     "replicated": tuple(AllToAllStrategy),
-    "sharded": (AllToAllStrategy.O1, AllToAllStrategy.O2, AllToAllStrategy.O3),
+    "sharded": tuple(s for s in AllToAllStrategy if s is not AllToAllStrategy.BASELINE),
 }
 
 
@@ -147,7 +147,7 @@ def all_to_all_tp(  # noqa: PLR0913
         Whether TP ranks have parts of the gradient (``"partial"``), or all the same.
     strategy
         ``"baseline"``, ``"O1"`` to ``"O4"``, or ``"auto"``: what the planner chooses for these
-        tokens on ``cluster``; O1 where there is none. Sharded tokens can have O1 to O3.
+        tokens on ``cluster``; O1 where there is none. Sharded tokens can have O1 to O4.
     chunks
         Of O2 to O4; ``"auto"`` as many as are fastest on ``cluster``, 4 where there is none.
     cluster
@@ -240,15 +240,25 @@ def strategy_problem(layout: str, strategy: object, chunks: object) -> str:
     return ""
 
 
-def agree_on_strategy(groups: Groups, layout: TokenLayout, options: Mapping[str, object]) -> None:
-    """Make sure that ranks will do what they are asked for, before they do it.
+def agree_on_strategy(
+    layout: TokenLayout, options: Mapping[str, object], problem: str, layers: int
+) -> int:
+    """Make sure that all ranks of the job will do what they are asked for, before they do it.
 
     Parameters
     ----------
-    groups, layout
-        Who sends, and how their tokens lie.
+    layout
+        How their tokens lie.
     options
-        ``strategy``, ``chunks`` and ``cluster`` of :func:`all_to_all_tp`.
+        ``strategy``, ``chunks`` and ``cluster`` of :func:`all_to_all_tp`, and whatever else has to
+        be the same on all ranks.
+    problem, layers
+        What else is wrong on this rank, if anything is, and how many layers of its own take it.
+
+    Returns
+    -------
+    int
+        How many layers of all ranks take it.
 
     Raises
     ------
@@ -259,9 +269,9 @@ def agree_on_strategy(groups: Groups, layout: TokenLayout, options: Mapping[str,
     """
     values = {"strategy": "auto", "chunks": "auto", "cluster": None, **options}
     cluster = values["cluster"]
-    where, problem = _cluster(cluster) if isinstance(cluster, str) else (cluster, "")
-    problem = problem or strategy_problem(layout, values["strategy"], values["chunks"])
-    agree_on_options({**values, "cluster": repr(where)}, problem, groups)
+    where, unread = _cluster(cluster) if isinstance(cluster, str) else (cluster, "")
+    problem = problem or unread or strategy_problem(layout, values["strategy"], values["chunks"])
+    return agree_on_options({**values, "cluster": repr(where)}, problem, layers)
 
 
 def _cluster(cluster: StrategyCluster | str | None) -> tuple[StrategyCluster | None, str]:

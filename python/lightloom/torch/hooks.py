@@ -8,7 +8,7 @@ only its class changes, to one that is derived from it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar, Unpack
 
@@ -16,9 +16,11 @@ from torch import nn
 
 from lightloom.errors import InputError
 from lightloom.torch.all_to_all import agree_on_strategy, all_to_all_tp
-from lightloom.torch.moves import Groups
 
 if TYPE_CHECKING:
+    from deepspeed.moe.sharded_moe import MOELayer
+    from megatron.core.transformer.moe.moe_layer import MoELayer
+
     from lightloom.planner.cluster import StrategyCluster
     from lightloom.torch.mixnet import MixNetCollectives
 
@@ -49,7 +51,7 @@ def use_in_megatron(
         are no strategies then.
     **options
         ``strategy``, ``chunks`` and ``cluster`` of :func:`~lightloom.torch.all_to_all_tp`. Tokens
-        are sharded over TP ranks (sequence parallelism), so strategies are O1 to O3.
+        are sharded over TP ranks (sequence parallelism), so strategies are O1 to O4.
 
     Returns
     -------
@@ -59,37 +61,19 @@ def use_in_megatron(
     Raises
     ------
     InputError
-        If Megatron-Core is missing or of another version, no layer has such a dispatcher, or one
-        has a setting that the hook does not know; on every rank, if a strategy cannot be or ranks
-        are asked for different ones. All ranks call it, each time.
+        On every rank, if on one of them Megatron-Core is missing or of another version, a layer
+        has a setting that the hook does not know or a strategy cannot be, if ranks are asked for
+        different ones, or if no layer of any rank has such a dispatcher. All ranks call it, each
+        time, also those of pipeline stages without such layers.
+    RankError
+        If a rank does not call it within the time-out of the process group of all ranks.
     """
-    if mixnet is not None and options:
-        raise InputError(f"{', '.join(options)}: expected none over circuits (mixnet)")
-    _check_version("megatron-core")
-    from megatron.core.transformer.moe.moe_layer import MoELayer
-    from megatron.core.transformer.moe.token_dispatcher import MoEAlltoAllTokenDispatcher
-
-    from lightloom.torch.megatron import (
-        CircuitDispatcher,
-        StrategyDispatcher,
-        why_not,
-        why_not_over_circuits,
-    )
-
-    layers = [
-        layer
-        for layer in _modules(models, MoELayer)
-        if isinstance(layer.token_dispatcher, MoEAlltoAllTokenDispatcher)
-    ]
-    if not layers:
+    layers, problem = _tried(lambda: _layers_of_megatron(models, mixnet, options))
+    asked = {**options, "mixnet": "packets" if mixnet is None else "circuits"}
+    if not agree_on_strategy("sharded", asked, problem, len(layers)):
         raise InputError("no MoE layer of Megatron-Core has moe_token_dispatcher_type='alltoall'")
-    for layer in layers:
-        problem = why_not(layer) if mixnet is None else why_not_over_circuits(layer, mixnet)
-        if problem:
-            raise InputError(f"layer {layer.layer_number}: {problem}")
-    pairs = ((layer.token_dispatcher.ep_group, layer.token_dispatcher.tp_group) for layer in layers)
-    for pair in dict.fromkeys(pairs):
-        agree_on_strategy(Groups(*pair), "sharded", options)
+    from lightloom.torch.megatron import CircuitDispatcher, StrategyDispatcher
+
     for layer in layers:
         dispatcher = layer.token_dispatcher
         if mixnet is not None:
@@ -127,30 +111,18 @@ def use_in_deepspeed(model: nn.Module, **options: Unpack[Options]) -> int:
     Raises
     ------
     InputError
-        If DeepSpeed is missing or of another version, there is no MoE layer of its own, or its
-        experts are not cut by tensor parallelism; on every rank, if a strategy cannot be or ranks
-        are asked for different ones. All ranks call it, each time.
+        On every rank, if on one of them DeepSpeed is missing or of another version, experts are
+        not cut by tensor parallelism or a strategy cannot be, if ranks are asked for different
+        ones, or if no rank has an MoE layer of DeepSpeed's own. All ranks call it, each time.
+    RankError
+        If a rank does not call it within the time-out of the process group of all ranks.
     """
-    _check_version("deepspeed")
-    from deepspeed.moe.sharded_moe import MOELayer
-
+    layers, problem = _tried(lambda: _layers_of_deepspeed(model))
+    if not agree_on_strategy("replicated", options, problem, len(layers)):
+        raise InputError("no MoE layer of DeepSpeed (deepspeed.moe.layer.MoE) is in the model")
     from lightloom.torch.deepspeed import StrategyLayer, tp_group_of_experts
 
-    layers = list(_modules([model], MOELayer))
-    if not layers:
-        raise InputError("no MoE layer of DeepSpeed (deepspeed.moe.layer.MoE) is in the model")
-    others = {type(layer) for layer in layers} - {MOELayer, StrategyLayer}
-    if others:
-        raise InputError(f"a {others.pop().__name__}: expected DeepSpeed's own layers")
-    if any(layer.ep_group is None for layer in layers):
-        raise InputError("an MoE layer has no process groups yet: call after deepspeed.initialize")
-    if (tp_group := tp_group_of_experts()) is None:
-        raise InputError(
-            "experts are not cut by tensor parallelism: expected an mpu with TP ranks, and "
-            "MoE(..., enable_expert_tensor_parallelism=True)"
-        )
-    for ep_group in dict.fromkeys(layer.ep_group for layer in layers):
-        agree_on_strategy(Groups(ep_group, tp_group), "replicated", options)
+    tp_group = tp_group_of_experts()
     for layer in layers:
         layer.__class__ = StrategyLayer
         layer.send = functools.partial(
@@ -159,7 +131,74 @@ def use_in_deepspeed(model: nn.Module, **options: Unpack[Options]) -> int:
     return len(layers)
 
 
-def _modules(models: tuple[nn.Module, ...] | list[nn.Module], kind: type[Layer]) -> Iterator[Layer]:
+def _tried(find: Callable[[], list[Layer]]) -> tuple[list[Layer], str]:
+    """What is found on this rank, and what is wrong if it cannot be, for all ranks to know."""
+    try:
+        return find(), ""
+    except InputError as error:
+        return [], str(error)
+    except ImportError as error:
+        return [], f"{type(error).__name__}: {error}"
+
+
+def _layers_of_megatron(
+    models: Sequence[nn.Module], mixnet: MixNetCollectives | None, options: Options
+) -> list[MoELayer]:
+    """The MoE layers that have an all-to-all dispatcher.
+
+    Raises
+    ------
+    InputError
+        If one of them cannot have another, or the package is not known.
+    """
+    if mixnet is not None and options:
+        raise InputError(f"{', '.join(options)}: expected none over circuits (mixnet)")
+    _check_version("megatron-core")
+    from megatron.core.transformer.moe.moe_layer import MoELayer
+    from megatron.core.transformer.moe.token_dispatcher import MoEAlltoAllTokenDispatcher
+
+    from lightloom.torch.megatron import why_not, why_not_over_circuits
+
+    layers = [
+        layer
+        for layer in _modules(models, MoELayer)
+        if isinstance(layer.token_dispatcher, MoEAlltoAllTokenDispatcher)
+    ]
+    for layer in layers:
+        problem = why_not(layer) if mixnet is None else why_not_over_circuits(layer, mixnet)
+        if problem:
+            raise InputError(f"layer {layer.layer_number}: {problem}")
+    return layers
+
+
+def _layers_of_deepspeed(model: nn.Module) -> list[MOELayer]:
+    """DeepSpeed's own MoE layers.
+
+    Raises
+    ------
+    InputError
+        If one of them cannot have a strategy, or the package is not known.
+    """
+    _check_version("deepspeed")
+    from deepspeed.moe.sharded_moe import MOELayer
+
+    from lightloom.torch.deepspeed import StrategyLayer, tp_group_of_experts
+
+    layers = list(_modules([model], MOELayer))
+    others = {type(layer) for layer in layers} - {MOELayer, StrategyLayer}
+    if others:
+        raise InputError(f"a {others.pop().__name__}: expected DeepSpeed's own layers")
+    if any(layer.ep_group is None for layer in layers):
+        raise InputError("an MoE layer has no process groups yet: call after deepspeed.initialize")
+    if layers and tp_group_of_experts() is None:
+        raise InputError(
+            "experts are not cut by tensor parallelism: expected an mpu with TP ranks, and "
+            "MoE(..., enable_expert_tensor_parallelism=True)"
+        )
+    return layers
+
+
+def _modules(models: Sequence[nn.Module], kind: type[Layer]) -> Iterator[Layer]:
     """The modules of a kind."""
     return (part for model in models for part in model.modules() if isinstance(part, kind))
 

@@ -3,6 +3,10 @@
 The all-to-all of a chunk is under way while the TP ranks gather, or add up, another one. With NCCL
 each group has a stream of its own and copies are on the current one; with gloo each has threads.
 Rows move as bytes, so that any type does; only sums have a type.
+
+With O4 nothing is packed for the TP ranks. Where they have the same rows, their parts of a chunk
+lie one after another, so that a gather ends where it belongs. Where each has rows of its own, each
+sends them to every other one by itself, straight to where they belong, and parts of sums likewise.
 """
 
 from __future__ import annotations
@@ -164,6 +168,8 @@ class Moves:
     def _gather(self, parts: Parts, part: torch.Tensor, out: torch.Tensor) -> Finish:
         """Begin to gather the parts of TP ranks into ``out``."""
         tp = self.groups.tp
+        if self._goes_apart:
+            return self._send_to_each(parts, part, out)
         if self._lies_in_place(parts):
             works: list[dist.Work | None] = []
             at = 0
@@ -192,6 +198,8 @@ class Moves:
         if not partial or self.groups.tp_size == 1:
             packed = torch.cat([rows[slice(*ranges[tp_rank])] for ranges in parts])
             return lambda: packed
+        if self._goes_apart:
+            return self._get_of_each(parts, rows)
         width = _width(parts)
         part = rows.new_empty(width, rows.shape[1])
         works: list[dist.Work | None] = []
@@ -216,6 +224,60 @@ class Moves:
 
         return finish
 
+    @property
+    def _goes_apart(self) -> bool:
+        """Whether TP ranks send each other every pair's rows by themselves."""
+        return self.strategy is AllToAllStrategy.O4 and not self.replicated
+
+    def _send_to_each(self, parts: Parts, part: torch.Tensor, out: torch.Tensor) -> Finish:
+        """Begin to send the rank's part to all TP ranks, and to get theirs where they belong."""
+        mine = [ranges[self.groups.tp_rank] for ranges in parts]
+        _unpack(part, mine, out)
+        sent = [[out[slice(*rows)] for rows in mine]] * self.groups.tp_size
+        return self._swap(sent, lambda rank: [out[slice(*ranges[rank])] for ranges in parts])
+
+    def _get_of_each(self, parts: Parts, rows: torch.Tensor) -> Callable[[], torch.Tensor]:
+        """Begin to get what TP ranks add to the rank's part; what it returns adds it up."""
+        tp_rank, tp_size = self.groups.tp_rank, self.groups.tp_size
+        mine = [ranges[tp_rank] for ranges in parts]
+        sizes = [place.size for place in mine]
+        addends = [rows.new_empty(sum(sizes), rows.shape[1]) for _ in range(tp_size)]
+        raw = _as_bytes(rows)
+        sent = [[raw[slice(*ranges[rank])] for ranges in parts] for rank in range(tp_size)]
+        finish = self._swap(sent, lambda rank: _as_bytes(addends[rank]).split(sizes))
+
+        def added() -> torch.Tensor:
+            addends[tp_rank] = torch.cat([rows[slice(*place)] for place in mine])
+            finish()
+            total = addends[0]
+            for addend in addends[1:]:
+                total = total + addend
+            return total
+
+        return added
+
+    def _swap(
+        self,
+        sent: Sequence[Sequence[torch.Tensor]],
+        got_of: Callable[[int], Sequence[torch.Tensor]],
+    ) -> Finish:
+        """Begin to send rows to each other TP rank, and to get as many times rows of it."""
+        tp, tp_rank, tp_size = self.groups.tp, self.groups.tp_rank, self.groups.tp_size
+        operations = []
+        for distance in range(1, tp_size):
+            to, of = (tp_rank + distance) % tp_size, (tp_rank - distance) % tp_size
+            for operation, peer, pieces in (
+                (dist.isend, to, sent[to]),
+                (dist.irecv, of, got_of(of)),
+            ):
+                operations += [
+                    dist.P2POp(operation, piece, group=tp, tag=number, group_peer=peer)
+                    for number, piece in enumerate(pieces)
+                    if len(piece)
+                ]
+        works = dist.batch_isend_irecv(operations) if operations else []
+        return lambda: _wait(*works)
+
     def _lies_in_place(self, parts: Parts) -> bool:
         """Whether the parts of TP ranks are equal and lie one after another where they belong."""
         return self.strategy is AllToAllStrategy.O4 and all(
@@ -231,8 +293,9 @@ def _wait(*works: dist.Work | None) -> None:
 
 
 def _as_bytes(rows: torch.Tensor) -> torch.Tensor:
-    """Rows as bytes, ``(rows, bytes)``, in the same memory."""
-    return rows.view(torch.uint8)
+    """Contiguous rows as bytes, ``(rows, bytes)``, in the same memory."""
+    # a dimension of one row or element may have any stride, which a view of bytes does not take
+    return rows.as_strided(rows.shape, (rows.shape[1], 1)).view(torch.uint8)
 
 
 def _span(ranges: Sequence[Rows]) -> Rows:

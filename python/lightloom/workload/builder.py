@@ -91,8 +91,8 @@ class ProgramBuilder:
 
     Every method appends one task. ``category`` names where its time is charged; the first use of
     a name makes the category, of communication with the name as its purpose. Further keywords are
-    ``stream``, ``layer`` and ``micro_batch``, for what is sent ``priority``, for computation and
-    collectives ``handle``, and for collectives ``asynchronous``.
+    ``stream``, ``layer`` and ``micro_batch``, for what is sent ``priority``, for all that does not
+    wait ``handle``, and for collectives ``asynchronous``.
     """
 
     def __init__(self, categories: _Categories) -> None:
@@ -199,7 +199,11 @@ class ProgramBuilder:
         category: str,
         **placed: Any,
     ) -> None:
-        """Send to the worker at the same place of a role, or to ``(family, place)``."""
+        """Send to the worker at the same place of a role, or to ``(family, place)``.
+
+        With a ``handle``, the message leaves once its receiver waits for it, and the task is done
+        when it has arrived (a rendezvous); without one, nobody waits for it but the receiver.
+        """
         values = self._peer(peer) | {"tag": tag}
         if isinstance(size_bytes, Entry):
             values |= {"table": size_bytes.table, "entry": size_bytes.entry}

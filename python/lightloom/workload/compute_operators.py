@@ -114,13 +114,18 @@ class OwnLaunches(Table):
 
 
 class EfficiencyFile(Table):
-    """Efficiencies of one GPU; a user's profile may give only some of them."""
+    """Efficiencies of one GPU; a user's profile may give only some of them.
+
+    Links of a profile are :func:`lightloom.fabric.interconnect.measured_links`.
+    """
 
     sources: dict[str, Source] = Field(default_factory=dict)
     operators: dict[str, CurveTable] = Field(default_factory=dict)
     memory: dict[str, MemoryTable] = Field(default_factory=dict)
     launch: OwnLaunches | None = None
     sustained: Value | None = None
+    nvlink: dict[str, Value] = Field(default_factory=dict)
+    network: dict[str, Value] = Field(default_factory=dict)
 
 
 class SustainedFile(Table):
@@ -282,6 +287,14 @@ def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
         return efficiencies
     table = _read_csv(profile) if profile.suffix.lower() == ".csv" else _read_toml(profile)
     return _override(efficiencies, _build(table, str(profile)))
+
+
+def measures_operators(profile: Path | None) -> bool:
+    """Whether a profile has operators, and not links alone."""
+    if profile is None or profile.suffix.lower() == ".csv":
+        return profile is not None
+    file = _read_toml(profile)
+    return bool(file.operators or file.memory)
 
 
 def _with_fp8(efficiencies: Efficiencies) -> Efficiencies:

@@ -52,11 +52,15 @@ class _Writer:
         self.layers = LayerWriter(recipe, program, moe_index, self.handles)
         self.recomputes = recipe.compute.recompute == "full"
         self.states = StateWriter(recipe, program, self.layers.rings, self.held_stages)
+        #: the turn after the present one, and a sent message that waits for its receive
+        self._following: Turn = ()
+        self._sending: int | None = None
 
     def write(self) -> None:
         """Write the whole step."""
         self.states.begin()
-        for turn in turns(self.plan, self.stage):
+        order = turns(self.plan, self.stage)
+        for turn, self._following in zip(order, [*order[1:], ()], strict=True):
             self._turn(turn)
         self.states.reduced()
         self._embedding_all_reduce()
@@ -182,13 +186,32 @@ class _Writer:
     def _send(self, step: Step, to: int) -> None:
         tag = self._tag(self._virtual(step.chunk), step)
         size = self.recipe.bytes.send
-        place = self._place(to, step)
-        self.program.send(place, tag, size, "pp", micro_batch=step.micro_batch)
+        place, placed = self._place(to, step), {"micro_batch": step.micro_batch}
+        if self.plan.overlap_pipeline:
+            self.program.send(place, tag, size, "pp", **placed)
+            return
+        handle = next(self.handles)
+        self.program.send(place, tag, size, "pp", handle=handle, **placed)
+        if self._turns_after(step):
+            self._sending = handle
+        else:
+            self.program.wait(handle, "pp", **placed)
+
+    def _turns_after(self, step: Step) -> bool:
+        """Whether a message to the stage is received together with that of a pass that is sent.
+
+        As in Megatron-Core, that is so between a forward and a backward pass; stages that waited
+        for their sends alone there would wait for each other.
+        """
+        return any(other.forward is not step.forward for other in self._following)
 
     def _receive(self, step: Step, sender: int) -> None:
         tag = self._tag(sender, step)
         place = self._place(sender, step)
         self.program.receive(place, tag, "pp", micro_batch=step.micro_batch)
+        if self._sending is not None:
+            self.program.wait(self._sending, "pp", micro_batch=step.micro_batch)
+            self._sending = None
         if not self.plan.sequence_parallel:
             # every TP rank needs the whole state, of which each received its share
             self.layers.tp_collective(self.recipe.bytes.tp, -1, step.micro_batch)

@@ -20,7 +20,7 @@ from lightloom.errors import InputError
 from lightloom.torch import use_in_megatron
 
 TP, EP, HIDDEN, TOKENS, STEPS = 2, 2, 16, 24, 12
-WAYS = (None, ("O1", 1), ("O2", 3), ("O3", 2))
+WAYS = (None, ("O1", 1), ("O2", 3), ("O3", 2), ("O4", 3))
 
 
 def with_uneven_parts():
@@ -112,12 +112,23 @@ def refusals():
     dispatcher.tp_size = 1
     texts["tp"] = refusal(layers)
     texts["none"] = refusal(nn.Linear(2, 2))
+    rank, layers = dist.get_rank(), model_of(torch.float32, None)
+    # on some ranks alone: no rank may wait for those that have given up
+    layers[0].config.cuda_graph_impl = "local" if rank == 2 else "none"
+    texts["one rank"] = refusal(layers)
+    layers[0].config.cuda_graph_impl = "none"
+    texts["circuits"] = refusal(layers, **{"mixnet": object()} if rank == 1 else {})
+    texts["both"] = refusal(layers, **{"mixnet": object(), "chunks": 2} if rank == 3 else {})
+    texts["chunks"] = refusal(layers, strategy="O2", chunks=2 + rank // 2)
+    # pipeline stages may have no such layers
+    taken = use_in_megatron(nn.Linear(2, 2) if rank < 2 else layers, strategy="O2")
+    texts["stages"] = f"{taken} layers"
     return texts
 
 
-def refusal(model):
+def refusal(model, **options):
     try:
-        use_in_megatron(model)
+        use_in_megatron(model, **options)
     except InputError as error:
         return str(error)
     return ""

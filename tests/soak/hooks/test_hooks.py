@@ -71,6 +71,7 @@ def test_megatron_trains_to_the_same_losses(megatron, type_name):
         assert calls["('O1', 1)"] == calls["None"]
         assert calls["('O2', 3)"] == 3 * calls["None"]
         assert calls["('O3', 2)"] == 2 * calls["None"]
+        assert calls["('O4', 3)"] == 3 * calls["None"]
 
 
 def test_deepspeed_trains_to_the_same_losses(deepspeed):
@@ -99,24 +100,47 @@ def test_deepspeed_without_its_dropping_sends_tp_times_the_bytes(deepspeed):
         ("cuda_graph_impl", "layer 1: cuda_graph_impl = 'local': expected 'none'"),
         ("tp", "layer 1: expert_tensor_parallel_size = 1, expert_model_parallel_size = 2: "),
         ("derived", "layer 1: a Dispatcher: expected Megatron-Core's own dispatcher"),
-        ("none", "no MoE layer of Megatron-Core has moe_token_dispatcher_type='alltoall'"),
     ],
 )
 def test_a_layer_of_megatron_that_the_hook_does_not_know_is_refused(megatron, name, text):
-    assert all(report["refused"][name].startswith(text) for report in megatron)
+    assert all(report["refused"][name].startswith(f"rank 0: {text}") for report in megatron)
 
 
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("none", "no MoE layer of DeepSpeed (deepspeed.moe.layer.MoE) is in the model"),
+        ("none", "no MoE layer of Megatron-Core has moe_token_dispatcher_type='alltoall'"),
+        ("one rank", "rank 2: layer 1: cuda_graph_impl = 'local': expected 'none'"),
+        ("circuits", "rank 1: layer 1: expert_tensor_parallel_size = 2: expected 1 over circuits"),
+        ("both", "rank 3: chunks: expected none over circuits (mixnet)"),
+        ("chunks", "ranks 0 and 2 disagree: chunks = 2 and 3"),
+    ],
+)
+def test_what_is_wrong_with_a_hook_on_some_ranks_is_said_on_every_rank(megatron, name, text):
+    assert all(report["refused"][name].startswith(text) for report in megatron)
+
+
+def test_ranks_without_layers_take_part_in_the_agreement(megatron):
+    assert [report["refused"]["stages"] for report in megatron] == ["0 layers"] * 2 + [
+        "2 layers"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
         ("derived", "a Layer: expected DeepSpeed's own layers"),
         ("early", "an MoE layer has no process groups yet: call after deepspeed.initialize"),
         ("uncut", "experts are not cut by tensor parallelism: expected an mpu with TP ranks"),
     ],
 )
 def test_a_layer_of_deepspeed_that_the_hook_does_not_know_is_refused(deepspeed, name, text):
-    assert all(report["refused"][name].startswith(text) for report in deepspeed)
+    assert all(report["refused"][name].startswith(f"rank 0: {text}") for report in deepspeed)
+
+
+def test_a_model_without_layers_of_deepspeed_is_refused(deepspeed):
+    text = "no MoE layer of DeepSpeed (deepspeed.moe.layer.MoE) is in the model"
+    assert all(report["refused"]["none"] == text for report in deepspeed)
 
 
 @pytest.fixture(scope="module")

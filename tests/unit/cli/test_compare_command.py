@@ -131,6 +131,7 @@ def test_every_option_reaches_the_scenario(lightloom):
         "overlap_chunks": 2, "strategy": None, "strategy_chunks": None,
         "overlap_shared_experts": None, "overlap_tp": True,
         "communication_sms": 8, "overlap_gradients": False, "overlap_parameters": False,
+            "overlap_pipeline": None,
     }  # fmt: skip
     assert (scenario["gradient_bytes"], scenario["parameter_bytes"]) == (2, 1)
     assert scenario["demand"]["dispatch_gradient_element_bytes"] == 2

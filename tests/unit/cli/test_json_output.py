@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 from tests.control_regions import emulated
+from tests.kineto_files import Profile
 from tests.torch_python import PYTHON, absent
 from tests.trace_jobs import GridJob
 from tests.unit.cli.conftest import SMALL
@@ -73,7 +74,16 @@ CALLS = {
     "trace expand": ("trace expand {trace} --only-ranks 0", "calls_hash"),
     "trace permutations": ("trace permutations {trace}", "roles"),
     "trace slots": ("trace slots {trace}", "tiers"),
-    "calibrate": ("calibrate gpu --gpu h100 --write-profile {folder}/profile.toml", "operators"),
+    "calibrate gpu": (
+        "calibrate gpu --gpu h100 --write-profile {folder}/profile.toml",
+        "operators",
+    ),
+    "calibrate network": (
+        "calibrate network {nccl} --gpu h100 --gpus 16 --rate 400"
+        " --write-profile {folder}/links.toml",
+        "links",
+    ),
+    "calibrate step": ("calibrate step {results} {recorded} mixnet", "terms"),
     "control plan": ("control plan {region} --circuits {circuits}", "change"),
     "control apply": ("control apply {region} --circuits {circuits} --yes", "result"),
     "control remap": ("control remap {region}", "map"),
@@ -140,6 +150,14 @@ def places(tmp_path_factory):
     found["trace"] = folder / "trace.json"
     # what a program that needs PyTorch would leave
     found["trace"].write_text(json.dumps(GridJob(tp=2, pp=1, dp=1, ep=1).trace().to_json()))
+    found["nccl"] = folder / "all_gather_perf.txt"
+    rows = (f"{2**power} 1 float none -1 {10 + 2**power / 2e4}" for power in range(20, 28))
+    found["nccl"].write_text("\n".join(("# size count type redop root time", *rows)))
+    found["recorded"] = folder / "rank0.json"
+    profile = Profile(0, 64)
+    profile.kernel("gemm", 0, 10_000)
+    profile.nccl("all_to_allv", 10_000, 4_000, 1024)
+    profile.write(found["recorded"])
     found["table"] = folder / "rows.csv"
     found["table"].write_text("gpus,step_time_s\n64,1.5\n128,2.5\n")
     found["circuits"] = folder / "circuits.txt"
@@ -240,7 +258,7 @@ def test_json_is_all_of_standard_output_or_a_file_alongside_the_text(
     target = tmp_path / "found.json"
     out = called(words, str(target), capfd)
     assert content.keys() == json.loads(target.read_text()).keys()
-    if name != "calibrate":  # whose text is remarks
+    if name != "calibrate gpu":  # whose text is remarks
         assert out
         with pytest.raises(json.JSONDecodeError):
             json.loads(out)

@@ -7,7 +7,14 @@ import pytest
 import lightloom
 from lightloom.errors import InputError
 from lightloom.fabric import FABRICS
-from lightloom.study.compare.failed_parts import backup_circuits, failures_note
+from lightloom.samples import read_sample
+from lightloom.study.compare.failed_parts import (
+    Failure,
+    backup_circuits,
+    failures_note,
+    named_parts,
+)
+from lightloom.study.compare.lost_parts import UNKNOWN
 from lightloom.study.compare.results import FailureResult
 from lightloom.workload.backup_gpu import BackupTraffic
 
@@ -304,3 +311,61 @@ def test_circuits_of_a_backup_balance_it_against_all_to_alls():
     assert circuits(1, 1000) == 0
     # 1000 / c + 1000 / (6 - c + 2) is least at c = 4
     assert circuits(1000, 1000) == 4
+
+
+def of_file(name, tmp_path, fail, gpus=64):
+    path = tmp_path / f"{name}.toml"
+    path.write_bytes(read_sample(name))
+    found = lightloom.compare(
+        "mixtral-8x7b",
+        gpus=gpus,
+        rate=400,
+        seeds=1,
+        policies=False,
+        imbalances=False,
+        compute_spread=0.0,
+        plan={"tp": 4, "pp": 2, "ep": 8, "micro_batches": 2},
+        fabrics=["fat-tree", str(path)],
+        fabric_options={"fat-tree": {"servers_per_tor": 4}},
+        fail=fail,
+    )
+    return {
+        result.fabric: {failure.part: failure for failure in result.failures}
+        for result in found.results
+    }
+
+
+def test_parts_of_a_topology_file_fail_as_those_of_the_tree_that_it_is(tmp_path):
+    parts = ["nic:1/3", "link:2/7", "server:1", "gpu:2/0", "tor:0", "plane:0"]
+    found = of_file("leaf-spine", tmp_path, parts)
+    tree, graph = found["fat-tree"], found["leaf-spine"]
+    for part in ("nic:1/3", "link:2/7"):
+        assert graph[part].response == tree[part].response == "7 of 8 NICs left"
+        assert graph[part].longer_share == pytest.approx(tree[part].longer_share, abs=1e-3)
+        assert graph[part].longer_share > 0
+    assert graph["server:1"].longer_share == 0
+    assert graph["gpu:2/0"].response == "a spare server in its place"
+    # its servers have no other links, and where spare ones would be is not described
+    assert graph["tor:0"].response == "nothing else joins 4 servers"
+    assert graph["tor:0"].step_time_s is None
+    assert graph["plane:0"].is_unaffected
+
+
+def test_planes_and_leaves_of_a_topology_file_fail(tmp_path):
+    found = of_file("eight-planes", tmp_path, ["plane:3", "tor:0", "nic:0/0"])["eight-planes"]
+    assert found["plane:3"].response == "7 of 8 planes left"
+    assert 0 < found["plane:3"].longer_share < 1 / 7
+    assert found["tor:0"].response.endswith("links left")
+    assert 0 <= found["tor:0"].longer_share <= found["plane:3"].longer_share + NOISE
+    assert found["nic:0/0"].response == "7 of 8 NICs left"
+
+
+def test_a_fabric_that_cannot_lack_parts_is_not_called_unaffected():
+    unknown = Failure(named_parts(["nic:1/3"])[0], UNKNOWN, mean_out=0.1)
+    result = unknown.result(2.0, {})
+    assert result.response == "not simulated: what it is without parts is not known"
+    # nothing is known of what such failures cost
+    assert result.lost_share is None
+    assert FailureResult.from_json(result.to_json()) == result
+    absent = Failure(named_parts(["tor:0"])[0], "it has no packet switch", mean_out=0.1)
+    assert absent.result(2.0, {}).lost_share == 0

@@ -108,7 +108,7 @@ def test_the_planner_chooses_for_the_tokens_of_a_call(four):
         ("strategy", "ranks 0 and 2 disagree: strategy = O2 and O3"),
         ("chunks", "ranks 0 and 2 disagree: chunks = 2 and 3"),
         ("layout", "layout: expected one of replicated, sharded"),
-        ("O4", "strategy of sharded tokens: expected one of auto, O1, O2, O3"),
+        ("baseline", "strategy of sharded tokens: expected one of auto, O1, O2, O3, O4"),
         ("grad", "grad: expected one of partial, replicated; did you mean"),
         ("cluster", "rank 0: none.toml: "),
         ("type", "ranks 0 and 2 disagree: type = float64 and float32"),
@@ -121,16 +121,18 @@ def test_what_is_wrong_on_one_rank_is_said_on_every_rank(four, name, text):
         assert report["wrong"][name].startswith("InputError: ")
 
 
-def test_what_ranks_are_asked_for_is_compared_in_rows_and_columns(four):
-    """As hooks do each time that they are given other options."""
-    strategies = "strategy of sharded tokens: expected one of auto, O1, O2, O3"
+def test_what_ranks_are_asked_for_is_compared_on_all_of_them(four):
+    """As hooks do each time, whatever is wrong on a rank: none waits for one that has given up."""
+    strategies = "strategy of sharded tokens: expected one of auto, O1, O2, O3, O4"
     for report in four:
         assert report["asked"] == {
-            "same": "",
+            "same": 0 + 1 + 2 + 3,
             "column": "ranks 0 and 2 disagree: strategy = O2 and O3",
             "row": "ranks 0 and 1 disagree: chunks = 2 and 3",
             "one": report["asked"]["one"],
             "whole": "rank 0: chunks = True: expected a number of 1 or more, or 'auto'",
+            "some": "ranks 0 and 2 disagree: mixnet = packets and circuits",
+            "problem": "rank 1: layer 1: no",
         }
         assert report["asked"]["one"].startswith(f"rank 3: {strategies}")
 
@@ -140,6 +142,8 @@ def test_a_lost_rank_is_one_error_on_those_that_wait_for_it(four):
         assert report["lost"].startswith(f"RankError: rank {rank}: one of ranks [")
         assert "does not answer" in report["lost"]
         assert "\n" not in report["lost"]
+        unasked = f"RankError: rank {rank}: one of the 4 ranks does not answer; "
+        assert report["unasked"].startswith(unasked)
 
 
 def test_calibration_writes_a_cluster_that_the_planner_reads(tmp_path):
@@ -173,7 +177,12 @@ def test_calibration_measures_each_way_by_itself(tmp_path):
 
 @pytest.mark.parametrize(
     ("tp", "ep"),
-    [(2, 4), pytest.param(4, 2, marks=in_soak), pytest.param(1, 4, marks=in_soak)],
+    [
+        (2, 4),
+        pytest.param(3, 2, marks=in_soak),
+        pytest.param(4, 2, marks=in_soak),
+        pytest.param(1, 4, marks=in_soak),
+    ],
 )
 def test_more_ranks(tmp_path, tp, ep):
     for report in reports(tmp_path, tp, ep, "replicated,sharded"):

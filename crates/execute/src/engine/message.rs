@@ -6,14 +6,19 @@
 //! Where one leaves or arrives over NICs of other GPUs, its chunks are copied over the NVSwitch
 //! while others cross the network: the slower one counts, and a latency.
 //!
+//! A message whose task has a handle is a *rendezvous*: it leaves when its turn has come and its
+//! receiver waits for it, and the task is done when it has arrived.
+//!
 //! Arrival is when the last byte has left plus the latency of the longest of the paths taken and,
 //! if it crossed the network, the start-up of a message. A receiver that waits is idle until the
 //! message is sent; the rest it spends on the transfer.
 
+use super::completion::{Completions, End};
 use super::context::{Context, Step, record};
 use super::owner::Owner;
 use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
+use crate::index::Turn;
 use crate::network::{Division, Pair, PartId, Share};
 use crate::slab::Slab;
 use lightloom_model::{Duration, Priority, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
@@ -25,9 +30,12 @@ use std::collections::VecDeque;
 struct Message<'a> {
     key: MessageKey,
     bytes: u64,
-    /// When it was sent, by which task, and what led to that.
+    /// When it was sent, by which task, and what led to that. Of a rendezvous, when both ends were
+    /// there.
     sent: Option<(Time, &'a Task)>,
     path: CriticalPath,
+    /// The sender's stream and task, if it is a rendezvous.
+    sender: Option<(StreamId, Turn<'a>)>,
     pieces_left: u32,
     /// When its copies to and from other GPUs are done.
     copied: Time,
@@ -59,7 +67,14 @@ pub(super) struct Messages<'a> {
 
 impl<'a> Messages<'a> {
     /// Sends a message: it begins when those before it have left.
-    pub(super) fn send(&mut self, context: &mut Context<'a>, id: StreamId, task: &'a Task) {
+    pub(super) fn send(
+        &mut self,
+        context: &mut Context<'a>,
+        completions: &mut Completions<'a>,
+        id: StreamId,
+        turn: Turn<'a>,
+    ) {
+        let task = turn.task;
         let TaskKind::Send { peer, tag, bytes: amount } = task.kind else {
             unreachable!("only sends are sent")
         };
@@ -70,19 +85,24 @@ impl<'a> Messages<'a> {
         message.bytes = context.graph.amount(amount, from);
         message.sent = Some((context.now, task));
         message.path = context.streams[id].path.clone();
+        message.sender = task.handle.map(|_| (id, turn));
         let line = self.lines.entry(line_of(context, message)).or_default();
         line.push_back(number);
         if line.len() == 1 {
-            self.begin(context, number);
+            self.begin(context, completions, number);
         }
     }
 
-    /// Begins a message whose turn it is, and those after it while nothing of them is to leave.
-    fn begin(&mut self, context: &mut Context<'a>, number: u32) {
+    /// Begins a message whose turn it is, and those after it while nothing of them is to leave. A
+    /// rendezvous waits for its receiver.
+    fn begin(&mut self, context: &mut Context<'a>, completions: &mut Completions<'a>, number: u32) {
         let mut next = Some(number);
         while let Some(number) = next {
-            let Message { key: MessageKey { from, to, .. }, bytes, sent, .. } =
+            let Message { key: MessageKey { from, to, .. }, bytes, sent, sender, waiting, .. } =
                 self.entries[number];
+            if sender.is_some() && waiting.is_none() {
+                return;
+            }
             let (_, task) = sent.expect("sent");
             let mut division = Division::default();
             context.fabric.divide(&context.placement, Pair::new(from, to), bytes, &mut division);
@@ -91,7 +111,7 @@ impl<'a> Messages<'a> {
             if self.entries[number].pieces_left > 0 {
                 return;
             }
-            next = self.leave(context, number);
+            next = self.leave(context, completions, number);
         }
     }
 
@@ -129,17 +149,27 @@ impl<'a> Messages<'a> {
     }
 
     /// A part of a message has left.
-    pub(super) fn piece_done(&mut self, context: &mut Context<'a>, number: u32) {
+    pub(super) fn piece_done(
+        &mut self,
+        context: &mut Context<'a>,
+        completions: &mut Completions<'a>,
+        number: u32,
+    ) {
         self.entries[number].pieces_left -= 1;
         if self.entries[number].pieces_left == 0
-            && let Some(next) = self.leave(context, number)
+            && let Some(next) = self.leave(context, completions, number)
         {
-            self.begin(context, next);
+            self.begin(context, completions, next);
         }
     }
 
     /// The last byte of a message has left; says whose turn is next.
-    fn leave(&mut self, context: &mut Context<'a>, number: u32) -> Option<u32> {
+    fn leave(
+        &mut self,
+        context: &mut Context<'a>,
+        completions: &mut Completions<'a>,
+        number: u32,
+    ) -> Option<u32> {
         let key = line_of(context, &self.entries[number]);
         let line = self.lines.get_mut(&key).expect("its turn has come");
         let first = line.pop_front();
@@ -148,19 +178,31 @@ impl<'a> Messages<'a> {
         if next.is_none() {
             self.lines.remove(&key);
         }
-        self.arrive(context, number);
+        self.arrive(context, completions, number);
         next
     }
 
-    fn arrive(&mut self, context: &mut Context<'a>, number: u32) {
+    fn arrive(
+        &mut self,
+        context: &mut Context<'a>,
+        completions: &mut Completions<'a>,
+        number: u32,
+    ) {
         let message = &mut self.entries[number];
         let arrival = context.now.max(message.copied) + message.latency;
         message.arrival = Some(arrival);
         let MessageKey { from, to, tag } = message.key;
         let ids = [u64::from(from.0), u64::from(to.0), u64::from(tag.0)];
         context.hash.record(arrival, record::MESSAGE, &ids);
-        let purpose: PurposeId = context.purpose(message.sent.expect("sent").1);
+        let (sent, task) = message.sent.expect("sent");
+        let purpose: PurposeId = context.purpose(task);
         context.receive(purpose, message.bytes);
+        if let Some((stream, turn)) = message.sender {
+            let mut path = message.path.clone();
+            path.charge(task.category, arrival.since(sent));
+            let end = End { began: sent, together: sent, done: arrival, path };
+            completions.complete(context, stream, turn, end);
+        }
         if let Some((stream, task)) = message.waiting.take() {
             let path = self.take(context, stream, task, number);
             let at = context.streams[stream].at;
@@ -172,6 +214,7 @@ impl<'a> Messages<'a> {
     pub(super) fn receive(
         &mut self,
         context: &mut Context<'a>,
+        completions: &mut Completions<'a>,
         id: StreamId,
         task: &'a Task,
     ) -> Step {
@@ -183,10 +226,31 @@ impl<'a> Messages<'a> {
         let number = self.find(MessageKey { from, to, tag });
         if self.entries[number].arrival.is_none() {
             self.entries[number].waiting = Some((id, task));
-            return context.wait(id);
+            let step = context.wait(id);
+            self.meet(context, completions, id, number);
+            return step;
         }
         context.streams[id].path = self.take(context, id, task, number);
         Step::Next
+    }
+
+    /// Begins a rendezvous that was sent before and whose turn has come, now that its receiver is
+    /// there.
+    fn meet(
+        &mut self,
+        context: &mut Context<'a>,
+        completions: &mut Completions<'a>,
+        id: StreamId,
+        number: u32,
+    ) {
+        let message = &mut self.entries[number];
+        let (Some(_), Some((_, task))) = (message.sender, message.sent) else { return };
+        message.sent = Some((context.now, task));
+        message.path = context.streams[id].path.clone();
+        let line = line_of(context, message);
+        if self.lines[&line].front() == Some(&number) {
+            self.begin(context, completions, number);
+        }
     }
 
     /// Moves the receiver's clock to the arrival, if that is later; returns what led there.

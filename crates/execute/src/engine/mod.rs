@@ -222,7 +222,9 @@ impl<'a> Engine<'a> {
                 self.all_to_alls.transfer_done(context, number, transfer);
                 self.gating.process_over(context, &mut self.all_to_alls);
             }
-            Owner::Message(message) => self.messages.piece_done(context, message),
+            Owner::Message(message) => {
+                self.messages.piece_done(context, &mut self.completions, message);
+            }
             Owner::Ring(ring) => self.rings.piece_done(context, ring),
         }
     }
@@ -241,7 +243,9 @@ impl<'a> Engine<'a> {
                 return;
             };
             let task = &tasks[position.index()];
-            if stream.at > self.context.now && starts_something(task) {
+            let is_noticed = starts_something(task)
+                || index.has_rendezvous && matches!(task.kind, TaskKind::Receive { .. });
+            if stream.at > self.context.now && is_noticed {
                 let at = stream.at;
                 self.context.schedule(at, Event::Resume(id));
                 return;
@@ -276,11 +280,12 @@ impl<'a> Engine<'a> {
                 Meeting::Ring => self.rings.join(context, id, turn),
             },
             TaskKind::Send { .. } => {
-                self.messages.send(context, id, task);
+                self.messages.send(context, &mut self.completions, id, turn);
                 Step::Next
             }
-            TaskKind::Receive { .. } => self.messages.receive(context, id, task),
-
+            TaskKind::Receive { .. } => {
+                self.messages.receive(context, &mut self.completions, id, task)
+            }
             TaskKind::Wait { .. } => self.wait(id, turn),
         }
     }
@@ -312,7 +317,8 @@ impl<'a> Engine<'a> {
             if is_alongside {
                 path.charge(task.category, duration);
             }
-            let end = End { began, together: began, done: began + duration, path };
+            let late = (began, began);
+            let end = End { began, together: began, done: began + duration, late, path };
             self.completions.complete(context, id, turn, end);
         }
     }
@@ -353,6 +359,7 @@ impl<'a> Engine<'a> {
             roles,
             critical_path,
             straggler_wait: self.all_to_alls.straggler_wait,
+            late: context.accounts.late().to_vec(),
             ledger: context.ledger,
             in_flight: context.in_flight.map(|record| record.finish(end)).unwrap_or_default(),
             circuits: circuits.statistics,

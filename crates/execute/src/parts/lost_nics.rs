@@ -6,7 +6,7 @@
 
 use super::eps::Eps;
 use crate::error::{ExecuteError, network as unfit};
-use lightloom_model::{Failures, ServerId};
+use lightloom_model::ServerId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -28,23 +28,21 @@ pub(super) struct LostNics {
 }
 
 impl LostNics {
-    /// NICs that the fabric is described without, and those on it of a failed region.
+    /// Of `nics` of each server, in so many groups, those that are lost, as (server, NIC).
     ///
     /// # Errors
     /// If no NIC of one server reaches one of another.
-    pub(super) fn new(
-        config: &Eps,
-        failures: Option<&Failures>,
+    pub(super) fn new<'a>(
+        nics: u32,
         groups: u32,
+        lost: impl Iterator<Item = &'a (u32, u32)>,
     ) -> Result<Self, ExecuteError> {
         let mut works: FxHashMap<u32, Vec<bool>> = FxHashMap::default();
-        let of_region = failures.iter().flat_map(|failures| &failures.eps_nics);
-        for &(server, nic) in config.failed.iter().chain(of_region) {
-            let works_here =
-                works.entry(server).or_insert_with(|| vec![true; config.nics as usize]);
+        for &(server, nic) in lost {
+            let works_here = works.entry(server).or_insert_with(|| vec![true; nics as usize]);
             works_here[nic as usize] = false;
         }
-        let found = Self { nics: config.nics, group: config.nics / groups, works };
+        let found = Self { nics, group: nics / groups, works };
         found.check(groups)?;
         Ok(found)
     }
@@ -83,7 +81,12 @@ impl LostNics {
 
     /// Whether bytes between two groups take other paths as well.
     pub(super) fn concern(&self, ends: [NicGroup; 2]) -> bool {
-        self.group < self.nics && ends.iter().any(|end| self.works.contains_key(&end.server.0))
+        self.group < self.nics && self.are_of(ends)
+    }
+
+    /// Whether one of two servers lacks some.
+    pub(super) fn are_of(&self, ends: [NicGroup; 2]) -> bool {
+        ends.iter().any(|end| self.works.contains_key(&end.server.0))
     }
 
     /// Weights of the paths between two servers: from one group to the other, and then from each
@@ -104,7 +107,8 @@ impl LostNics {
         std::iter::once(own * sum).chain(others.into_iter().map(|lanes| lanes * lost)).collect()
     }
 
-    fn is_working(&self, server: u32, nic: u32) -> bool {
+    /// Whether a NIC is there.
+    pub(super) fn is_working(&self, server: u32, nic: u32) -> bool {
         self.works.get(&server).is_none_or(|works| works[nic as usize])
     }
 }
@@ -139,7 +143,7 @@ mod tests {
 
     fn lost(failed: &[(u32, u32)], groups: u32) -> Result<LostNics, String> {
         let config = Eps { failed: failed.iter().copied().collect(), ..eps(4) };
-        LostNics::new(&config, None, groups).map_err(|error| error.to_string())
+        LostNics::new(config.nics, groups, config.failed.iter()).map_err(|error| error.to_string())
     }
 
     #[test]

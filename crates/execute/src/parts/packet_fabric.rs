@@ -151,7 +151,8 @@ impl PacketLinks {
     fn new(config: &Eps, setting: &mut Setting<'_>) -> Result<Self, ExecuteError> {
         let (servers, groups) = (setting.network.servers, setting.placement.groups);
         let each = Cable { rate: config.nic_rate, delay: config.link_delay };
-        let lost = LostNics::new(config, setting.network.failures(), groups)?;
+        let of_region = setting.network.failures().into_iter().flat_map(|lost| &lost.eps_nics);
+        let lost = LostNics::new(config.nics, groups, config.failed.iter().chain(of_region))?;
         let links = &mut *setting.links;
         let ports = (0..servers * groups).map(|port| (port / groups, port % groups));
         let end = |(server, group)| End::Nics { server: ServerId(server), group: group as u16 };

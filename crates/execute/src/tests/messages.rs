@@ -1,13 +1,13 @@
 //! Messages: several paths, priorities, and what their ends wait for.
 
-use super::{NIC, US, carried, compute, line, play, receive, send, spent};
+use super::{NIC, US, carried, compute, line, play, receive, send, spent, wait};
 use crate::network::Network;
 use crate::parts::{Direct, Route};
 use crate::testing::{IDLE, PP, direct, empty_graph, packet, with_blocks};
 use crate::{Options, execute};
 use lightloom_kernel::Silent;
 use lightloom_model::{
-    Amount, Circuit, Duration, Priority, StartUp, Task, TaskGraph, TaskKind, WorkerId,
+    Amount, Circuit, Duration, Handle, Priority, StartUp, Task, TaskGraph, TaskKind, WorkerId,
 };
 use proptest::prelude::*;
 
@@ -200,5 +200,86 @@ proptest! {
             prop_assert!(urgent_first || end + 20 >= floor * NIC / 8);
             prop_assert!(end <= ceiling * NIC / 8 + 40, "{end} {ceiling}");
         }
+    }
+}
+
+/// A message for whose arrival its sender can wait.
+fn meet(to: u32, tag: u32, bytes: u64) -> Task {
+    Task { handle: Some(Handle(tag)), ..send(to, tag, bytes) }
+}
+
+/// Who comes first to a rendezvous waits for the other; both go on when the message is there.
+#[test]
+fn both_ends_of_a_rendezvous_go_on_when_it_is_over() {
+    let (long, bytes) = (100 * US, 100 * US * 8 / NIC);
+    for (sender, receiver) in [(0, 300), (300, 0), (70, 70)] {
+        let late = sender.max(receiver) * US;
+        let mut graph = empty_graph(2, 1, 1);
+        graph.roles[0].tasks = vec![compute(sender * US), meet(1, 0, bytes), wait(0)];
+        graph.roles[1].tasks = vec![compute(receiver * US), receive(0, 0)];
+        let outcome = play(&graph, &packet(2));
+        let over = late + long + 2 * US;
+        assert_eq!(outcome.step.0, over);
+        // without a rendezvous the message is on its way as soon as it is sent
+        graph.roles[0].tasks = vec![compute(sender * US), send(1, 0, bytes)];
+        let asynchronous = play(&graph, &packet(2)).step.0;
+        assert_eq!(asynchronous, (receiver * US).max(sender * US + long + 2 * US));
+        graph.roles[0].tasks =
+            vec![compute(sender * US), meet(1, 0, bytes), compute(over), wait(0)];
+        assert_eq!(play(&graph, &packet(2)).step.0, sender * US + over);
+    }
+}
+
+#[test]
+fn sends_that_wait_for_each_other_are_a_deadlock_unless_both_receive_meanwhile() {
+    let program = |other: u32, tag: u32, waits_first: bool| {
+        let (sends, gets) = (meet(other, tag, 1000), receive(other, 1 - tag));
+        if waits_first { vec![sends, wait(tag), gets] } else { vec![sends, gets, wait(tag)] }
+    };
+    let mut graph = empty_graph(2, 1, 1);
+    for (waits_first, other_waits_first) in [(true, false), (false, false), (true, true)] {
+        graph.roles[0].tasks = program(1, 0, waits_first);
+        graph.roles[1].tasks = program(0, 1, other_waits_first);
+        let result = execute(&graph, &packet(2), &Options::default(), &mut Silent);
+        if waits_first && other_waits_first {
+            let error = result.expect_err("nobody receives").to_string();
+            assert!(error.contains("deadlock at 0 s: worker 0"), "{error}");
+            assert!(error.contains("the wait for handle 0"), "{error}");
+        } else {
+            // one message waits for the other where one end receives later
+            let messages = 1 + u64::from(waits_first);
+            let step = result.expect("no deadlock").step;
+            assert_eq!(step.0, messages * (1000 * NIC / 8 + 2 * US));
+        }
+    }
+}
+
+proptest! {
+    /// Of a chain of stages that pass messages on, none is earlier for waiting.
+    #[test]
+    fn a_rendezvous_is_never_earlier(
+        durations in prop::collection::vec(prop::collection::vec(0_u64..50, 3), 2..5),
+        sizes in prop::collection::vec(0_u64..3_000_000, 3),
+    ) {
+        let run = |is_rendezvous: bool| {
+            let stages = durations.len() as u32;
+            let mut graph = empty_graph(stages, 1, 1);
+            for (stage, times) in (0..).zip(&durations) {
+                let tasks = &mut graph.roles[stage as usize].tasks;
+                for (tag, (&time, &bytes)) in (0..).zip(times.iter().zip(&sizes)) {
+                    if stage > 0 {
+                        tasks.push(receive(stage - 1, tag));
+                    }
+                    tasks.push(compute(time * US));
+                    if stage + 1 < stages && is_rendezvous {
+                        tasks.extend([meet(stage + 1, tag, bytes), wait(tag)]);
+                    } else if stage + 1 < stages {
+                        tasks.push(send(stage + 1, tag, bytes));
+                    }
+                }
+            }
+            play(&graph, &packet(stages)).step.0
+        };
+        prop_assert!(run(true) >= run(false));
     }
 }

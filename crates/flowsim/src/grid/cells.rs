@@ -1,6 +1,6 @@
 //! The cells of one grid: what is left of their flows, how fast they are, and which ends first.
 
-use super::filling::{Cell, Cells, Filling, Lanes, SIDE, each};
+use super::filling::{Cell, Cells, Filling, Lanes, SIDE, each, ones};
 use crate::ids::{NO_LINK, SHORT};
 use crate::level::{NEARLY, smaller};
 use crate::span::{ABSOLUTE_SNAP, PS, RELATIVE_SNAP, time_to_send};
@@ -109,14 +109,18 @@ impl Grid {
         let (mut lines, flows) = (0, filling.by_row.count_ones().into());
         while let Some((line, rate)) = filling.next() {
             lines += 1;
-            let mut across = filling.stop(line);
-            while across != 0 {
-                let other = across.trailing_zeros() as usize;
-                across &= across - 1;
-                let (row, column) = if line < SIDE { (line, other) } else { (other, line - SIDE) };
-                let crossed = if line < SIDE { SIDE + other } else { other };
-                filling.take(crossed, line % SIDE, rate);
-                self.set_rate(Cell { row, column }, rate);
+            if line < SIDE {
+                for column in ones(filling.stop_row(line)) {
+                    let cell = Cell { row: line, column };
+                    filling.take_from_column(cell, rate);
+                    self.set_rate(cell, rate);
+                }
+            } else {
+                for row in ones(filling.stop_column(line - SIDE)) {
+                    let cell = Cell { row, column: line - SIDE };
+                    filling.take_from_row(cell, rate);
+                    self.set_rate(cell, rate);
+                }
             }
         }
         self.kept_below = f64::INFINITY;
@@ -131,23 +135,24 @@ impl Grid {
         self.rest[row][column] = if left > 0.0 { left * PS / rate } else { 0.0 };
     }
 
-    /// The least of what flows take to end.
-    fn soonest(&self) -> f64 {
+    /// The least of what flows take to end, by column.
+    fn soonest(&self) -> Lanes {
         let mut soonest = [f64::INFINITY; SIDE];
         for rest in &self.rest {
             for lane in 0..SIDE {
                 soonest[lane] = smaller(rest[lane], soonest[lane]);
             }
         }
-        soonest.into_iter().fold(f64::INFINITY, smaller)
+        soonest
     }
 
-    /// The cells whose flows take no longer than this to end.
-    fn ending_within(&self, bound: f64) -> Cells {
+    /// The cells whose flows take no longer than this to end; the soonest of a column tells whether
+    /// it has any.
+    fn ending_within(&self, bound: f64, soonest: &Lanes) -> Cells {
         let mut ending = 0;
-        for (row, rest) in self.rest.iter().enumerate() {
-            for (lane, &rest) in rest.iter().enumerate() {
-                ending |= u64::from(rest <= bound) << (SIDE * row + lane);
+        for lane in (0..SIDE).filter(|&lane| soonest[lane] <= bound) {
+            for (row, rest) in self.rest.iter().enumerate() {
+                ending |= u64::from(rest[lane] <= bound) << (SIDE * row + lane);
             }
         }
         ending & self.taken
@@ -156,7 +161,9 @@ impl Grid {
     /// Finds out when the first flow ends, and which do then.
     pub(crate) fn find_first(&mut self) {
         // Whatever ends first rounds up to less than this.
-        let near = self.ending_within(late(self.soonest() + 1.0));
+        let soonest = self.soonest();
+        let least = soonest.into_iter().fold(f64::INFINITY, smaller);
+        let near = self.ending_within(late(least + 1.0), &soonest);
         let rest = |cell: &Cell| self.rest[cell.row][cell.column];
         let first = each(near).min_by(|one, other| rest(one).total_cmp(&rest(other)));
         self.first_end = first.and_then(|Cell { row, column }| {

@@ -1,7 +1,10 @@
 //! Rates of the flows of a grid by progressive filling, in numbers of fixed size.
 //!
 //! All rates grow together until a line is full, whose flows then stop; and so on with the rest.
-//! With at most eight rows and columns, which flows still grow is a bit each in one number.
+//! With at most eight rows and columns, which flows still grow is a bit each in one number. Loops
+//! over lanes do the same to each, without branches, so that processors do several at once.
+
+use crate::level::smaller;
 
 /// Rows, and columns, of a grid at most.
 pub(crate) const SIDE: usize = 8;
@@ -19,61 +22,68 @@ pub(crate) struct Filling {
     /// The cells of these, and the same column after column.
     pub by_row: Cells,
     by_column: Cells,
-    /// What is left by the number of flows, with the line in the last bits: bits of positive floats
-    /// are ordered as they are.
-    shares: [u64; 2 * SIDE],
+    /// What is left by the number of flows, with the line in the last bits.
+    shares: [f64; 2 * SIDE],
 }
 
 impl Filling {
-    const NONE: u64 = u64::MAX;
+    const NONE: f64 = f64::INFINITY;
     /// One over a number of flows.
     const PART: [f64; SIDE + 1] =
         [0.0, 1.0, 1.0 / 2.0, 1.0 / 3.0, 0.25, 1.0 / 5.0, 1.0 / 6.0, 1.0 / 7.0, 0.125];
 
     /// Takes these lines and cells with flows, but not those whose rates are below a bound.
+    #[inline]
     pub(crate) fn new(
         capacity: &[Lanes; 2],
         taken: Cells,
         rate: &[Lanes; SIDE],
         kept_below: f64,
     ) -> Self {
-        let mut left = [0.0; 2 * SIDE];
-        left[..SIDE].copy_from_slice(&capacity[0]);
-        left[SIDE..].copy_from_slice(&capacity[1]);
-        let mut by_row = taken;
-        if kept_below > 0.0 {
-            let mut columns = [0.0; SIDE];
-            for (row, rates) in rate.iter().enumerate() {
-                let mut kept = 0_u64;
-                let mut sum = 0.0;
-                for lane in 0..SIDE {
-                    let is_kept = rates[lane] < kept_below;
-                    let rate = if is_kept { rates[lane] } else { 0.0 };
-                    kept |= u64::from(is_kept) << lane;
-                    columns[lane] += rate;
-                    sum += rate;
-                }
-                left[row] -= sum;
-                by_row &= !(kept << (SIDE * row));
-            }
-            for (left, column) in left[SIDE..].iter_mut().zip(columns) {
-                *left -= column;
-            }
-        }
-        let by_column = transposed(by_row);
         let mut filling = Self {
-            left,
+            left: [0.0; 2 * SIDE],
             growing: [0; 2 * SIDE],
-            by_row,
-            by_column,
+            by_row: taken,
+            by_column: transposed(taken),
             shares: [Self::NONE; 2 * SIDE],
         };
-        filling.growing[..SIDE].copy_from_slice(&ones_of_bytes(by_row));
-        filling.growing[SIDE..].copy_from_slice(&ones_of_bytes(by_column));
+        filling.left[..SIDE].copy_from_slice(&capacity[0]);
+        filling.left[SIDE..].copy_from_slice(&capacity[1]);
+        if kept_below > 0.0 {
+            filling.keep(rate, kept_below);
+        }
+        filling.growing[..SIDE].copy_from_slice(&ones_of_bytes(filling.by_row));
+        filling.growing[SIDE..].copy_from_slice(&ones_of_bytes(filling.by_column));
         for line in 0..2 * SIDE {
             filling.share(line);
         }
         filling
+    }
+
+    /// Leaves cells out whose rates are below a bound, and what they take of their lines.
+    #[inline]
+    fn keep(&mut self, rate: &[Lanes; SIDE], below: f64) {
+        let mut columns = [0.0; SIDE];
+        let mut kept = [0_u64; SIDE];
+        for (row, rates) in rate.iter().enumerate() {
+            if (self.by_row >> (SIDE * row)) as u8 == 0 {
+                continue;
+            }
+            let mut sum = 0.0;
+            for lane in 0..SIDE {
+                let is_kept = rates[lane] < below;
+                let rate = if is_kept { rates[lane] } else { 0.0 };
+                kept[lane] |= if is_kept { 1 << row } else { 0 };
+                columns[lane] += rate;
+                sum += rate;
+            }
+            self.left[row] -= sum;
+        }
+        for (left, column) in self.left[SIDE..].iter_mut().zip(columns) {
+            *left -= column;
+        }
+        self.by_column &= !u64::from_le_bytes(kept.map(|rows| rows as u8));
+        self.by_row = transposed(self.by_column);
     }
 
     #[inline]
@@ -82,7 +92,7 @@ impl Filling {
         let share = self.left[line] * Self::PART[usize::from(growing)];
         // Rounding errors can leave less than nothing.
         let share = if share > 0.0 { share } else { 0.0 };
-        let key = share.to_bits() & !0xf | line as u64;
+        let key = f64::from_bits(share.to_bits() & !0xf | line as u64);
         self.shares[line] = if growing == 0 { Self::NONE } else { key };
     }
 
@@ -93,38 +103,60 @@ impl Filling {
         let mut lowest = [Self::NONE; 4];
         for shares in self.shares.chunks_exact(4) {
             for (lowest, &share) in lowest.iter_mut().zip(shares) {
-                *lowest = share.min(*lowest);
+                *lowest = smaller(share, *lowest);
             }
         }
-        let lowest = lowest[0].min(lowest[1]).min(lowest[2].min(lowest[3]));
-        if lowest == Self::NONE {
+        let lowest = smaller(smaller(lowest[0], lowest[1]), smaller(lowest[2], lowest[3]));
+        if lowest >= Self::NONE {
             return None;
         }
-        let line = (lowest & 0xf) as usize;
+        let line = (lowest.to_bits() & 0xf) as usize;
         let level = self.left[line] / f64::from(self.growing[line]);
         self.shares[line] = Self::NONE;
         Some((line, if level > 0.0 { level } else { 0.0 }))
     }
 
-    /// Cells of a line that grow, as bits of the lines across; none do afterwards.
+    /// Cells of a row that grow, as bits of the columns; none do afterwards.
     #[inline]
-    pub(crate) fn stop(&mut self, line: usize) -> u8 {
-        let shift = SIDE * (line % SIDE);
-        let cells = if line < SIDE { &mut self.by_row } else { &mut self.by_column };
-        let bits = (*cells >> shift) as u8;
-        *cells &= !(0xff << shift);
-        bits
+    pub(crate) fn stop_row(&mut self, row: usize) -> u8 {
+        stop(&mut self.by_row, row)
     }
 
-    /// A line has a cell less that grows, which is at this rate now.
+    /// Cells of a column that grow, as bits of the rows; none do afterwards.
     #[inline]
-    pub(crate) fn take(&mut self, line: usize, across: usize, rate: f64) {
-        let cells = if line < SIDE { &mut self.by_row } else { &mut self.by_column };
-        *cells &= !(1 << (SIDE * (line % SIDE) + across));
+    pub(crate) fn stop_column(&mut self, column: usize) -> u8 {
+        stop(&mut self.by_column, column)
+    }
+
+    /// The row of a cell that no longer grows has a cell less that does, which is at this rate now.
+    #[inline]
+    pub(crate) fn take_from_row(&mut self, cell: Cell, rate: f64) {
+        self.by_row &= !cell.bit();
+        self.take(cell.row, rate);
+    }
+
+    /// The same of its column.
+    #[inline]
+    pub(crate) fn take_from_column(&mut self, cell: Cell, rate: f64) {
+        self.by_column &= !(1 << (SIDE * cell.column + cell.row));
+        self.take(SIDE + cell.column, rate);
+    }
+
+    #[inline]
+    fn take(&mut self, line: usize, rate: f64) {
         self.left[line] -= rate;
         self.growing[line] -= 1;
         self.share(line);
     }
+}
+
+/// The cells of one of eight lines, which are none afterwards.
+#[inline]
+fn stop(cells: &mut Cells, line: usize) -> u8 {
+    let shift = SIDE * line;
+    let bits = (*cells >> shift) as u8;
+    *cells &= !(0xff << shift);
+    bits
 }
 
 /// Number of ones of each byte, the lowest first; all at once, as not every processor has an
@@ -158,6 +190,16 @@ impl Cell {
     pub(crate) fn bit(self) -> Cells {
         1 << (SIDE * self.row + self.column)
     }
+}
+
+/// The places of the ones of a byte, the lowest first.
+#[inline]
+pub(crate) fn ones(mut bits: u8) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = (bits != 0).then(|| bits.trailing_zeros() as usize)?;
+        bits &= bits - 1;
+        Some(first)
+    })
 }
 
 /// One cell after the other.

@@ -135,7 +135,8 @@ pub enum TaskKind {
     },
     /// Takes part in a collective.
     Collective(Collective),
-    /// Sends a message; the stream goes on at once.
+    /// Sends a message; the stream goes on at once. If the task has a handle, the message leaves
+    /// once its receiver waits for it, and the task is done when it has arrived: a rendezvous.
     Send {
         /// To whom.
         peer: Peer,

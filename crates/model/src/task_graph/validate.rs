@@ -147,9 +147,9 @@ impl TaskGraph {
             }
             TaskKind::Wait { .. } => Ok(()),
         }?;
-        let completes = matches!(task.kind, TaskKind::Compute { .. } | TaskKind::Collective(_));
-        if task.handle.is_some() && !completes {
-            return Err(Invalid("only compute and collective tasks have a handle".into()));
+        let waits = matches!(task.kind, TaskKind::Receive { .. } | TaskKind::Wait { .. });
+        if task.handle.is_some() && waits {
+            return Err(Invalid("a task that waits for others has no handle".into()));
         }
         Ok(())
     }
@@ -461,7 +461,7 @@ mod tests {
         });
         assert_eq!(
             handled,
-            "role 'trainer', task 0 (receive): only compute and collective tasks have a handle"
+            "role 'trainer', task 0 (receive): a task that waits for others has no handle"
         );
     }
 

@@ -20,6 +20,7 @@ from lightloom.demand import open_demand
 from lightloom.demand.placement import bytes_per_token
 from lightloom.errors import InputError
 from lightloom.fabric import Cluster, Fabric, FabricContext, Setting, job_context
+from lightloom.fabric.interconnect import Interconnect
 from lightloom.fabric.network import Network
 from lightloom.hardware import load_gpu
 from lightloom.models.model import Attention, Model
@@ -166,7 +167,11 @@ class _Written:
 
 
 def run_collectives(
-    scenario: CollectiveScenario, progress: Progress | None = None
+    scenario: CollectiveScenario,
+    progress: Progress | None = None,
+    *,
+    links: Interconnect | None = None,
+    model: Model | None = None,
 ) -> list[CollectiveResult]:
     """Simulate a collective on all fabrics, each with what suits it best.
 
@@ -176,6 +181,10 @@ def run_collectives(
         What, among how many GPUs, on which fabrics.
     progress
         Called with the share that is done and what is being done; ``False`` stops.
+    links
+        What NVLink and NICs reach; by default as measured for the GPU.
+    model
+        Whose MoE layer it is, in place of the model that the scenario names.
 
     Raises
     ------
@@ -186,10 +195,12 @@ def run_collectives(
     """
     fabrics = fabrics_of(scenario.fabrics, scenario.fabric_options)
     cluster = _cluster(scenario)
+    if links is not None:
+        cluster = dataclasses.replace(cluster, interconnect=links)
     written: dict[tuple[_Task, int], _Written] = {}
     ready = []
     # what a fabric cannot carry is refused before anything runs
-    for task, fabric in itertools.product(_tasks(scenario), fabrics):
+    for task, fabric in itertools.product(_tasks(scenario, model), fabrics):
         size = fabric.adapt(cluster).gpus_per_server
         if (task, size) not in written:
             written[task, size] = _write(scenario, task, size)
@@ -232,13 +243,14 @@ def _cluster(scenario: CollectiveScenario) -> Cluster:
         gpus_per_server=size,
         nics_per_server=nics,
         link_delay_s=options.link_delay_s,
+        profile=options.profile,
     )
 
 
-def _tasks(scenario: CollectiveScenario) -> Iterator[_Task]:
+def _tasks(scenario: CollectiveScenario, model: Model | None) -> Iterator[_Task]:
     """The collectives of a scenario: one for each size, or those of a layer."""
     if scenario.model is not None:
-        yield from _layer_tasks(scenario, load_layers(scenario.model))
+        yield from _layer_tasks(scenario, model or load_layers(scenario.model))
         return
     group = scenario.group_gpus or scenario.gpus
     for size in scenario.size_bytes:
@@ -247,12 +259,12 @@ def _tasks(scenario: CollectiveScenario) -> Iterator[_Task]:
             continue
         tokens, token_bytes = _divided(size, group)
         # each GPU has an expert of its own, and tokens go to one
-        model = Model(
+        experts = Model(
             scenario.collective, 1, 1, Attention("gqa", 1, 1, 1), (True,),
             num_experts=group, experts_per_token=1, expert_ffn_size=1,
         )  # fmt: skip
         options = WorkloadOptions(rank_level=True)
-        yield _Task(scenario.collective, tokens, _Layer(model, options, token_bytes))
+        yield _Task(scenario.collective, tokens, _Layer(experts, options, token_bytes))
 
 
 def _divided(size_bytes: int, group: int) -> tuple[int, int]:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lightloom.hardware.gpus import is_gpu_file, load_gpu
-from lightloom.workload.compute_operators import GENERIC, GENERIC_FP8, SUFFIXES
+from lightloom.workload.compute_operators import (
+    GENERIC,
+    GENERIC_FP8,
+    SUFFIXES,
+    measures_operators,
+)
 
 if TYPE_CHECKING:
     from lightloom.study.compare.job import ModelJob
@@ -30,7 +35,8 @@ _LATENT = {
 def compute_warning(job: ModelJob) -> str | None:
     """A warning where nothing was measured on GPUs of this type."""
     advice = "measure yours with 'lightloom calibrate gpu'"
-    if is_gpu_file(job.gpu.name) and job.gpu.like and job.scenario.cluster.profile is None:
+    is_measured = measures_operators(job.scenario.cluster.profile)
+    if is_gpu_file(job.gpu.name) and job.gpu.like and not is_measured:
         return (
             f"compute times of {job.gpu.title} are assumed: at the fractions of peak of "
             f"{load_gpu(job.gpu.like).title}, which its file says it is like; {advice}"

@@ -27,19 +27,18 @@ from lightloom.schedule import Failures
 from lightloom.study.compare.lost_parts import (
     EXPECTED,
     KINDS,
+    UNKNOWN,
     Counts,
     counts_of,
     counts_of_servers,
     loss_of,
 )
-from lightloom.study.compare.results import UNAFFECTED, FailureResult
+from lightloom.study.compare.results import NOT_SIMULATED, UNAFFECTED, FailureResult
 from lightloom.study.compare.variants import OWN, FabricVariant, Failed
 from lightloom.units import show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
 from lightloom.workload.task_graph import TaskGraph
 
-#: what follows where a fabric cannot lack parts
-UNKNOWN = "failures of its parts are not known"
 #: parts of the network that are no server's
 _OF_SWITCHES = frozenset({PartKind.TOR, PartKind.OCS, PartKind.PLANE, PartKind.PORT})
 _INDEX = re.compile(r"(nic|gpu):([0-9]{1,9})")
@@ -109,10 +108,13 @@ class Failure:
         without_s = None if self.stops else variants_s.get(self.variant, step_time_s)
         share = None if without_s is None else without_s / step_time_s - 1
         is_unaffected = self.fabric is None and not self.stops
-        words = UNAFFECTED + self.response if is_unaffected else self.response
+        is_known = self.response != UNKNOWN
+        why = UNAFFECTED if is_known else NOT_SIMULATED
+        words = why + self.response if is_unaffected else self.response
+        mean_out = self.mean_out if is_known else None
         name, kind = self.part.name, self.part.kind
         return FailureResult(
-            name, kind, words, without_s, share, self.mean_out, is_unaffected, self.spare_servers
+            name, kind, words, without_s, share, mean_out, is_unaffected, self.spare_servers
         )
 
 

@@ -11,7 +11,7 @@ from lightloom.study.compare.scenario import Scenario
 #: tables of a scenario that are about models
 _TABLES = ("plan", "demand", "compute", "memory", "program", "traffic")
 #: what has no option of its own
-_SET_ONLY = ("traffic.", "plan.strategy")
+_SET_ONLY = ("traffic.", "plan.strategy", "plan.overlap_pipeline")
 _FIELDS = ("recompute", "memory_check", "gradient_bytes", "parameter_bytes")
 
 

@@ -531,9 +531,8 @@ class ModelJob(Job):
 
     def shape_record(self) -> dict[str, Any]:
         """The shape of a model that is not in the catalog."""
-        if self.scenario.model in catalog():
-            return {}
-        return {"model_shape": model_record(self.model)}
+        known = self.scenario.model in catalog()
+        return {} if known else {"model_shape": model_record(self.model)}
 
 
 def model_of(scenario: Scenario) -> Model:
@@ -719,6 +718,7 @@ def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:
         gpus=scenario.gpus,
         rate_gbps=options.rate_gbps,
         gpu=gpu.name,
+        profile=options.profile,
         gpus_per_server=options.used_gpus_per_server,
         nics_per_server=used_nics(options),
         link_delay_s=options.link_delay_s,

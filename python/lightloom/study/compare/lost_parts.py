@@ -13,9 +13,18 @@ import numpy as np
 
 from lightloom.control.failures import PartKind, RegionPart
 from lightloom.fabric import Cluster
-from lightloom.fabric.network import Crossbars, Direct, Eps, Network, Ocs, RackCircuits
+from lightloom.fabric.network import (
+    Crossbars,
+    Direct,
+    Eps,
+    Network,
+    Ocs,
+    RackCircuits,
+    SwitchGraph,
+)
 from lightloom.fabric.regions import NO_REGION
 from lightloom.schedule import Failures
+from lightloom.units import show_things
 
 #: parts of one NIC: each takes all of it
 _OF_NIC = (PartKind.NIC, PartKind.LINK, PartKind.TRANSCEIVER)
@@ -30,6 +39,10 @@ EXPECTED = (
 )
 #: how many there are of a part: of servers and of each server's, or of all
 Counts = tuple[int, ...]
+
+
+#: what follows where a fabric cannot lack parts
+UNKNOWN = "what it is without parts is not known"
 
 
 @dataclass(frozen=True)
@@ -71,6 +84,10 @@ def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
             counts[PartKind.OCS] = (chassis,)
         if ocs.planes is not None:
             counts[PartKind.PLANE] = (ocs.ports,)
+    if (graph := network.part(SwitchGraph)) is not None:
+        counts[PartKind.TOR] = (len(np.unique(graph.switch_of_port)),)
+        if graph.planes > 1:
+            counts[PartKind.PLANE] = (graph.planes,)
     if network.part(Crossbars) is not None:
         counts[PartKind.PLANE] = (cluster.nics_per_server,)
     if (racks := network.part(RackCircuits)) is not None:
@@ -108,9 +125,11 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
         return _of_crossbars(part, crossbars, crossbars.nics // workers)
     if (racks := network.part(RackCircuits)) is not None:
         return _of_racks(part, racks, network.servers)
+    if (graph := network.part(SwitchGraph)) is not None:
+        return _of_graph(part, graph, network.servers)
     if network.part(Direct) is not None:
         return _of_panel(part, cluster)
-    return Loss("failures of its parts are not known")
+    return Loss(UNKNOWN)
 
 
 _ABSENT = {
@@ -256,6 +275,29 @@ def _of_racks(part: RegionPart, racks: RackCircuits, servers: int) -> Loss:
         return Loss(f"{left}, so that all pairs keep a slot", lost)
     joining = sum(part.number in joined for joined in switches)
     return Loss(f"{joining - 1} of {joining} circuits of its rack left", lost)
+
+
+def _of_graph(part: RegionPart, graph: SwitchGraph, servers: int) -> Loss:
+    """A switch takes the links of servers that end at it: those that have others go on."""
+    server, number, nics = part.server, part.number, graph.nics
+    if part.kind in _OF_NIC and nics > 1:
+        return Loss(f"{nics - 1} of {nics} NICs left", Failures(nics=[(server, number)]))
+    if part.kind is PartKind.PLANE:
+        left = f"{graph.planes - 1} of {graph.planes} planes left"
+        return Loss(left, Failures(planes=[number]))
+    if part.kind is not PartKind.TOR:
+        return Loss("a spare server in its place", Failures(servers=[server]))
+    ports = graph.switch_of_port.reshape(servers, -1)
+    is_lost = ports == np.unique(ports)[number]
+    links = int(np.min((~is_lost).sum(axis=1)))
+    if not links:
+        alone = int(is_lost.all(axis=1).sum())
+        return Loss(f"nothing else joins {show_things(alone, 'server')}", stops=True)
+    below = show_things(int(is_lost.any(axis=1).sum()), "server")
+    return Loss(
+        f"{below} with {links} of {ports.shape[1]} links left",
+        Failures(eps_nics=[(int(at), int(link)) for at, link in np.argwhere(is_lost)]),
+    )
 
 
 def _of_panel(part: RegionPart, cluster: Cluster) -> Loss:

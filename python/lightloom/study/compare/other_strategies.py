@@ -1,14 +1,15 @@
 """The first sample with every strategy of the all-to-alls to experts, where the plan says ``auto``.
 
-The choice among them supposes a network that does not block; these runs tell what each is worth on
-every fabric. The baseline is another plan: without sequence parallelism every TP rank has all
-tokens, which takes more memory, so that it may not fit.
+The planner's choice for each layer supposes a network that does not block. So every fabric runs the
+first sample with it and with each strategy for all layers, and takes what is fastest on it. The
+baseline is not among these: it is another plan, as without sequence parallelism every TP rank has
+all tokens, which takes more memory, so that it may not fit.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
@@ -19,17 +20,20 @@ from lightloom.simulate import Run
 from lightloom.study.compare.builds import Workloads
 from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.results import StrategyResult
-from lightloom.study.compare.variants import FabricVariant
+from lightloom.study.compare.runner import Done
+from lightloom.study.compare.variants import OWN, FabricVariant
 
+#: what the planner chooses for each layer
+LAYERS = "layers"
 #: all but the choice among them
 STRATEGIES: tuple[PlanStrategy, ...] = tuple(s for s in get_args(PlanStrategy) if s != "auto")
 
 
 @dataclass(frozen=True)
 class OtherStrategy(FabricVariant):
-    """Another strategy of the all-to-alls; ``own`` has the steps of a job that has it."""
+    """A strategy for all layers, or :data:`LAYERS`; ``own`` has the steps of a job that has it."""
 
-    strategy: PlanStrategy
+    strategy: str
     own: Workloads = field(compare=False, repr=False)
     fits: bool = field(compare=False)
 
@@ -44,11 +48,40 @@ class OtherStrategy(FabricVariant):
 
 
 def other_strategies(job: Job) -> list[OtherStrategy]:
-    """Return every strategy of a job whose plan leaves them open; none of another."""
+    """Return every strategy of a job whose plan leaves them open, the choice by layer first.
+
+    There are none of another job.
+    """
     model_job = job.of_model
     if model_job is None or model_job.plan.strategy != "auto":
         return []
-    return [_with(model_job, strategy) for strategy in STRATEGIES]
+    layers = OtherStrategy(LAYERS, Workloads(job), True)
+    return [layers, *(_with(model_job, strategy) for strategy in STRATEGIES)]
+
+
+def fastest_strategies(done: Sequence[Done]) -> dict[str, Done]:
+    """Return the fastest run of each fabric, of equal ones the first; the baseline does not count.
+
+    Parameters
+    ----------
+    done
+        The first sample of every fabric with every strategy.
+    """
+    kept: dict[str, Done] = {}
+    for trial in done:
+        variant, name = trial.attempt.variant, trial.attempt.fabric.name
+        assert isinstance(variant, OtherStrategy)
+        if variant.strategy == "baseline":
+            continue
+        if name not in kept or trial.run.step_time_s < kept[name].run.step_time_s:
+            kept[name] = trial
+    return kept
+
+
+def as_own(trial: Done) -> Done:
+    """Return the run of a fabric with what it takes as that of the fabric itself."""
+    attempt = dataclasses.replace(trial.attempt, variant=OWN)
+    return dataclasses.replace(trial, attempt=attempt)
 
 
 def _with(job: ModelJob, strategy: PlanStrategy) -> OtherStrategy:
@@ -72,4 +105,4 @@ def strategy_results(runs: Mapping[FabricVariant, Run]) -> tuple[StrategyResult,
         for variant, run in runs.items()
         if isinstance(variant, OtherStrategy)
     }
-    return tuple(results[strategy] for strategy in STRATEGIES if strategy in results)
+    return tuple(results[name] for name in (LAYERS, *STRATEGIES) if name in results)

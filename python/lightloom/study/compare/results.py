@@ -34,6 +34,8 @@ SAME = 1.005
 PACKETS = ("nvswitch", "eps")
 #: how files say that a fabric has no part that fails
 UNAFFECTED = "unaffected: "
+#: of a part that a fabric may have, but does not say how it lacks
+NOT_SIMULATED = "not simulated: "
 #: attributes of a result that have other names in files
 _WRITTEN_AS = {
     "network_power_w": "power_w",
@@ -136,7 +138,7 @@ class StrategyResult:
     Attributes
     ----------
     strategy
-        ``baseline`` or ``O1`` to ``O4``.
+        ``baseline`` or ``O1`` to ``O4`` for all layers, or ``layers``, the choice for each.
     step_time_s
         Step time.
     fits
@@ -166,7 +168,7 @@ class FailureResult:
         How many such parts of the fabric are out at a time, on average, with one day to repair
         each; ``None`` where no rate is known.
     is_unaffected
-        Whether the fabric has no such part.
+        Whether the fabric has no such part, or what it would be without is not simulated.
     spare_servers
         Spare servers that take the place of servers.
     """
@@ -195,7 +197,7 @@ class FailureResult:
     def from_json(cls, content: Mapping[str, Any]) -> FailureResult:
         """The result that :meth:`to_json` made plain values of."""
         kind = content["part"].partition(":")[0]
-        is_unaffected = content["response"].startswith(UNAFFECTED)
+        is_unaffected = content["response"].startswith((UNAFFECTED, NOT_SIMULATED))
         return cls(**content, kind=kind, is_unaffected=is_unaffected)
 
     def to_json(self) -> dict[str, Any]:

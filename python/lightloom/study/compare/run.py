@@ -42,7 +42,12 @@ from lightloom.study.compare.failed_parts import (
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import is_load_of, other_loads
 from lightloom.study.compare.job import Job
-from lightloom.study.compare.other_strategies import OtherStrategy, other_strategies
+from lightloom.study.compare.other_strategies import (
+    OtherStrategy,
+    as_own,
+    fastest_strategies,
+    other_strategies,
+)
 from lightloom.study.compare.packets import (
     check_size,
     instead,
@@ -71,7 +76,12 @@ from lightloom.study.compare.summary import (
     joined,
     summary_of_all,
 )
-from lightloom.study.compare.variants import OWN, switching_variants, traffic_variants
+from lightloom.study.compare.variants import (
+    OWN,
+    packaged_links,
+    switching_variants,
+    traffic_variants,
+)
 
 
 @dataclass
@@ -87,6 +97,8 @@ class _Case:
     with_timeline: bool = False
     with_samples: bool = True
     with_variants: bool = True
+    #: strategy of the all-to-alls of each fabric, where the plan leaves it open
+    taken: dict[str, str] = field(default_factory=dict)
     workloads: Workloads = field(init=False)
     networks: Networks = field(init=False)
     _failures: dict[tuple[Fabric, ...], dict[str, list[Failure]]] = field(
@@ -115,6 +127,22 @@ class _Case:
         """Strategies of all-to-alls that are tried, where the plan leaves them open."""
         return other_strategies(self.job)
 
+    def strategy_trials(self) -> list[Attempt]:
+        """Runs of the first sample that tell which strategy of all-to-alls suits each fabric."""
+        if not self.with_variants or self.imbalance:
+            return []
+        sample = self.job.samples()[0]
+        return [
+            Attempt(fabric, sample, strategy, self.with_timeline)
+            for fabric in self.job.fabrics
+            for strategy in self.other_strategies
+        ]
+
+    def workloads_taken(self) -> dict[str, Workloads]:
+        """The steps of each fabric with the strategy that it takes."""
+        steps = {strategy.strategy: strategy.own for strategy in self.other_strategies}
+        return {fabric: steps[strategy] for fabric, strategy in self.taken.items()}
+
     @property
     def is_packets(self) -> bool:
         """Whether runs are simulated as packets; trials are flows even so."""
@@ -135,10 +163,12 @@ class _Case:
         scenario = self.job.scenario
         for variant, changed in switching_variants(fabric, scenario.policies).items():
             yield Attempt(changed, sample, variant)
+        for variant, changed in packaged_links(fabric, scenario.cluster.profile).items():
+            yield Attempt(changed, sample, variant)
         for changed_traffic in traffic_variants(scenario.traffic.priorities):
             yield Attempt(fabric, sample, changed_traffic)
         for strategy in self.other_strategies:
-            yield Attempt(fabric, sample, strategy)
+            yield Attempt(fabric, sample, strategy, self.with_timeline)
         if not scenario.fail:
             return
         for failure in self.failures()[fabric.name]:
@@ -355,7 +385,7 @@ def _run_loads(
     done, phases, whole = _run_case(case, progress, plugins)
     case.workloads.forget()
     for name, load in loads.items():
-        other = _Case(name, dataclasses.replace(job, scenario=load))
+        other = _Case(name, dataclasses.replace(job, scenario=load), taken=case.taken)
         done += _run_case(other, progress, plugins, whole=whole)[0]
         other.workloads.forget()
     return done, phases
@@ -372,7 +402,9 @@ def _run_case(
     watcher = progress.monitor
     runner = Runner(case.workloads, case.networks, progress, plugins)
     chosen, tried = _choose(case, runner)
-    attempts = _rest(case, chosen)
+    chosen, tried = _take_strategies(case, runner, chosen, tried)
+    runner = dataclasses.replace(runner, taken=case.workloads_taken())
+    attempts = _rest(case, [*chosen, *tried])
     phases = phases_by_fabric(case.job, case.networks)
     flows: dict[Attempt, Run] = {}
     if phases:
@@ -401,9 +433,35 @@ def _choose(case: _Case, runner: Runner) -> tuple[list[Done], list[Done]]:
     return chosen, tried
 
 
-def _rest(case: _Case, chosen: Sequence[Done]) -> list[Attempt]:
+def _take_strategies(
+    case: _Case, runner: Runner, chosen: list[Done], tried: list[Done]
+) -> tuple[list[Done], list[Done]]:
+    """Settle the strategy of all-to-alls on each fabric, where the plan leaves it open.
+
+    Takes and returns the runs that were chosen, and all others. Packets are simulated with what
+    was fastest as flows.
+    """
+    trials = case.strategy_trials()
+    if not trials:
+        return chosen, tried
+    progress = runner.progress
+    progress.tally.total -= sum(progress.cost(each.attempt) for each in chosen)
+    done = _all(runner, case.job, trials, keep_rows=not case.is_packets)
+    fastest = fastest_strategies(done)
+    for fabric, trial in fastest.items():
+        assert isinstance(trial.attempt.variant, OtherStrategy)
+        case.taken[fabric] = trial.attempt.variant.strategy
+    if case.is_packets:
+        return [], tried
+    own = [as_own(trial) for trial in fastest.values()]
+    for trial in own:
+        progress.monitor.finished(_row(case.job, trial))
+    return own, [*tried, *done]
+
+
+def _rest(case: _Case, have_run: Sequence[Done]) -> list[Attempt]:
     """What is still to run of a case."""
-    have = {done.attempt for done in chosen}
+    have = {done.attempt for done in have_run}
     return [attempt for attempt in case.attempts() if attempt not in have]
 
 
@@ -417,14 +475,22 @@ def _run_divided(
     """Run the first sample of a case, and meanwhile all others, and loads, on a part of it."""
     runner = Runner(case.workloads, case.networks, progress, plugins)
     chosen, tried = _choose(case, runner)
-    whole = _rest(case, chosen)
+    chosen, tried = _take_strategies(case, runner, chosen, tried)
+    runner = dataclasses.replace(runner, taken=case.workloads_taken())
+    whole = _rest(case, [*chosen, *tried])
     work, parts = _of(runner, whole), []
     fabrics = [strategies.estimated(fabric, case.networks) for fabric in case.job.fabrics]
     job = dataclasses.replace(part.job, fabrics=tuple(fabrics))
     for name, scenario in {"": job.scenario, **loads}.items():
         there = dataclasses.replace(job, scenario=scenario)
-        other = _Case(name, there, with_variants=False)
-        on_part = Runner(other.workloads, other.networks, progress.times(part.share), plugins)
+        other = _Case(name, there, with_variants=False, taken=case.taken)
+        on_part = Runner(
+            other.workloads,
+            other.networks,
+            progress.times(part.share),
+            plugins,
+            taken=other.workloads_taken(),
+        )
         parts += _of(on_part, list(other.attempts()))
     ids = {id(attempt) for attempt in whole}
     done: dict[int, Done] = {}

@@ -132,7 +132,8 @@ class Runner:
     """Prepares attempts of one job, whose workloads and networks it has.
 
     With phases by fabric, flows take as long as packets; in a survey the phases are only
-    noted. With ``whole``, the steps of fabrics that have phases are packets throughout.
+    noted. With ``whole``, the steps of fabrics that have phases are packets throughout. Fabrics
+    in ``taken`` have workloads of their own.
     """
 
     workloads: Workloads
@@ -142,12 +143,14 @@ class Runner:
     phases: Mapping[str, Phases] = field(default_factory=dict)
     is_survey: bool = False
     whole: Packets | None = None
+    taken: Mapping[str, Workloads] = field(default_factory=dict)
 
     def prepare(self, attempt: Attempt) -> Callable[[], Done]:
         """Build what the attempt needs; the result runs it."""
         self.progress.update(attempt, 0.0)
         size = self.networks.server_size(attempt.fabric)
-        workload = attempt.variant.workloads(self.workloads).get(attempt.sample, size)
+        compared = self.taken.get(attempt.fabric.name, self.workloads)
+        workload = attempt.variant.workloads(compared).get(attempt.sample, size)
         network = self.networks.get(attempt.fabric)
         graph = attempt.variant.graph(workload.graph, network)
         workers = timeline_workers(workload) if attempt.with_timeline else ()

@@ -208,6 +208,11 @@ class PlanOptions(Strict):
         None,
         description="Gather parameters (ZeRO-1) during the forward pass; on by default.",
     )
+    overlap_pipeline: Switch | None = Field(
+        None,
+        description="Compute while pipeline messages are on their way; on by default. Off, 1F1B "
+        "waits for them.",
+    )
 
     @property
     def degrees(self) -> dict[str, Any]:

@@ -396,6 +396,10 @@ class _Step:
         if vpp > 1:
             others = float(alone.sum() - alone.max()) / vpp
             return count * slowest + others + there_and_back + 2 * (vpp - 1) * pp * send
+        if not plan.overlap_pipeline:
+            # a message each way at once in every turn, and two of stages between others
+            turn = slowest + min(pp - 1, 2) * send
+            return float(alone.sum()) + there_and_back + (count - 1) * turn
         # a micro-batch comes back after all stages below, with as many as these in flight; the
         # last ones fill the pipeline without waiting for that
         in_flight = np.arange(pp, 0, -1)

@@ -12,6 +12,7 @@ import numpy as np
 from lightloom import __version__
 from lightloom.demand import statistics as imbalance_statistics
 from lightloom.fabric import Fabric
+from lightloom.fabric.interconnect import interconnect_values, measured_links
 from lightloom.simulate import Phases, Run
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.failed_parts import Failure, failures_note
@@ -345,7 +346,7 @@ def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
 
     What is known once the workload is built is there if that is given.
     """
-    lines = [*job.opening(), _cluster_line(job), *job.details(workload)]
+    lines = [*job.opening(), _cluster_line(job), *_links_line(job), *job.details(workload)]
     lines.append(job.demand_line())
     if (part := Budget(job).part) is not None:
         lines.append(part.sentence())
@@ -381,6 +382,19 @@ def _cluster_line(job: Job) -> str:
     elif bought.gpus < bought.installed_gpus:
         line += f"; {bought.installed_gpus} GPUs are bought, since servers are bought whole"
     return line
+
+
+def _links_line(job: Job) -> list[str]:
+    """What a profile says of links, and what the packaged values are."""
+    profile = job.scenario.cluster.profile
+    if not (found := measured_links(profile)):
+        return []
+    packaged = interconnect_values(job.cluster.gpu)
+    parts = [
+        f"{name} {value.value:.4g} (packaged {packaged[name].value:.4g})"
+        for name, value in found.items()
+    ]
+    return [f"links calibrated by {profile}: {', '.join(parts)}"]
 
 
 def _demand(job: Job, workload: StepWorkload) -> dict[str, Any]:

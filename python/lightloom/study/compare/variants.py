@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, get_args
 
 from lightloom.fabric import Fabric, Setting
+from lightloom.fabric.fabric_options import FabricOptions
+from lightloom.fabric.interconnect import measured_links
 from lightloom.fabric.network import Network
 from lightloom.practice import Priorities
 from lightloom.workload.backup_gpu import BackupGpu, with_backup_gpu
@@ -168,6 +171,28 @@ class Failed(FabricVariant):
         if self.backup is None:
             return graph
         return with_backup_gpu(graph, self.backup, network.nvswitch.collective_rate_bps)
+
+
+@dataclass(frozen=True)
+class PackagedLinks(FabricVariant):
+    """The fabric with the packaged efficiencies and start-ups of links, not those of a profile."""
+
+    @property
+    def key(self) -> str:
+        """Always ``interconnect=measured``."""
+        return "interconnect=measured"
+
+
+PACKAGED = PackagedLinks()
+
+
+def packaged_links(fabric: Fabric, profile: Path | None) -> dict[FabricVariant, Fabric]:
+    """The fabric with packaged links, where a profile has others; none where its own file has."""
+    if not isinstance(fabric, FabricOptions) or fabric.interconnect is not None:
+        return {}
+    if not measured_links(profile):
+        return {}
+    return {PACKAGED: fabric.model_copy(update={"interconnect": "measured"})}
 
 
 def traffic_variants(priorities: Priorities) -> list[FabricVariant]:

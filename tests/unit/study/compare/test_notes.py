@@ -9,6 +9,7 @@ from lightloom.study.compare import ClusterOptions, PlanOptions, Scenario
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.scenario import ComputeOptions
 from lightloom.study.compare.summary import summary_of
+from lightloom.workload.compute_operators import measures_operators
 
 PLAN = PlanOptions(tp=1, pp=16, ep=64)
 
@@ -111,3 +112,12 @@ def test_sequences_beyond_the_positions_of_the_model_are_warned_of():
     assert warning in longer.warnings()
     fits = job("mixtral-8x7b", "h100", plan=PlanOptions(**degrees, seq_len=32768))
     assert not [one for one in fits.warnings() if "positions" in one]
+
+
+def test_links_of_a_profile_do_not_make_a_gpu_measured(tmp_path):
+    profile = tmp_path / "links.toml"
+    profile.write_text('[network]\nnic_efficiency = { value = 0.5, source = "ours" }\n')
+    assert not measures_operators(profile)
+    profile.write_text("[memory.permute]\nbandwidth_efficiency = 0.5\n")
+    assert measures_operators(profile)
+    assert not measures_operators(None)

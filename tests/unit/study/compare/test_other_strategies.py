@@ -2,6 +2,7 @@
 
 import io
 import json
+import random
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,7 @@ from lightloom.report.page import render
 from lightloom.report.worth_of_strategies import strategies_sentence, worth_grids
 from lightloom.study.compare import ClusterOptions, PlanOptions, compare
 from lightloom.study.compare.job import prepare
-from lightloom.study.compare.other_strategies import STRATEGIES, other_strategies
+from lightloom.study.compare.other_strategies import LAYERS, STRATEGIES, other_strategies
 from lightloom.study.compare.results import Comparison
 
 CONFIG = {
@@ -58,7 +59,7 @@ def chosen(opened):
 
 def test_every_fabric_tries_every_strategy(chosen):
     for result in chosen.results:
-        assert [each.strategy for each in result.strategies] == list(STRATEGIES)
+        assert [each.strategy for each in result.strategies] == [LAYERS, *STRATEGIES]
         times = {each.strategy: each.step_time_s for each in result.strategies}
         assert max(times, key=times.get) == "baseline"
         assert {f"strategy={name}": times[name] for name in STRATEGIES}.items() <= (
@@ -67,18 +68,40 @@ def test_every_fabric_tries_every_strategy(chosen):
         assert all(each.fits for each in result.strategies)
 
 
-def test_the_choice_is_as_fast_as_the_same_strategy_named(chosen, opened):
+def test_strategies_of_layers_are_those_of_the_same_strategy_named(chosen, opened):
     layers = chosen.inputs["strategies"]
     assert [layer["layer"] for layer in layers] == [0, 1]
     (strategy,) = {layer["strategy"] for layer in layers}
     assert strategy == "O2"
     named = compare(opened(strategy))
-    tree = chosen.result("fat-tree")
-    times = {each.strategy: each.step_time_s for each in tree.strategies}
-    assert named.result("fat-tree").step_time_s == tree.step_time_s == times[strategy]
-    assert tree.step_time_s < times["O1"]
+    times = {each.strategy: each.step_time_s for each in chosen.result("fat-tree").strategies}
+    assert named.result("fat-tree").step_time_s == times[strategy] == times[LAYERS]
+    assert times[strategy] < times["O1"]
     assert named.result("fat-tree").strategies == ()
     assert named.inputs["strategies"] == layers
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_fabric_takes_what_is_fastest_on_it_and_keeps_it(opened, seed):
+    draw = random.Random(seed)
+    scenario = opened("auto", seq_len=draw.choice([1024, 4096, 16384])).model_copy(
+        update={
+            "fabrics": tuple(draw.sample(["fat-tree", "oversub", "mixnet", "topoopt"], 2)),
+            "cluster": ClusterOptions(rate_gbps=draw.choice([100, 400]), gpu="h100"),
+            "seeds": 2,
+        }
+    )
+    compared = compare(scenario)
+    for result in compared.results:
+        times = {each.strategy: each.step_time_s for each in result.strategies}
+        times.pop("baseline")
+        first_s, second_s = result.sample_step_times_s
+        assert first_s == min(times.values())
+        taken = min(times, key=times.get)
+        if taken != LAYERS:
+            plan = scenario.plan.model_copy(update={"strategy": taken})
+            alone = scenario.model_copy(update={"plan": plan, "fabrics": (result.fabric,)})
+            assert compare(alone).results[0].sample_step_times_s == (first_s, second_s)
 
 
 def test_without_a_strategy_nothing_is_tried_or_said(opened):
@@ -108,13 +131,15 @@ def test_a_plan_that_has_nothing_to_gather_is_refused(opened):
 
 def test_tables_and_pages_show_what_each_is_worth(chosen):
     (grid,) = worth_grids(chosen.results)
-    assert [words for words, _ in grid.headers] == ["fabric", "auto", *STRATEGIES, "best"]
+    assert [words for words, _ in grid.headers] == [
+        *("fabric", LAYERS, *STRATEGIES, "auto", "auto\ntakes")
+    ]
     assert [row[0] for row in grid.rows] == ["fat-tree", "mixnet"]
     console = Console(file=io.StringIO(), width=80)
     chosen.print(console)
     text = console.file.getvalue()
     assert "What each strategy of the all-to-alls is worth" in text
-    assert "All-to-alls to experts run as O2 in " in text
+    assert "All-to-alls to experts, layer by layer: O2 in " in text
     assert max(map(len, text.split("What each", 1)[1].splitlines()[:8])) <= 80
     page = render(chosen)
     assert "What each strategy of the all-to-alls is worth" in page
@@ -133,5 +158,7 @@ def test_strategies_that_differ_by_layer_are_counted():
         {"layer": 1, "strategy": "O3", "chunks": 4},
         {"layer": 2, "strategy": "O3", "chunks": 9},
     ]
-    expected = "All-to-alls to experts run as O1 (1 layer), O3 in 4 to 9 chunks (2 layers)."
+    expected = (
+        "All-to-alls to experts, layer by layer: O1 (1 layer), O3 in 4 to 9 chunks (2 layers)."
+    )
     assert strategies_sentence(layers) == expected

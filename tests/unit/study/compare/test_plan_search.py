@@ -242,6 +242,7 @@ def whole_step(made):
         ("qwen3-30b-a3b", 32, {"global_batch_size": 128}),
         ("mixtral-8x7b", 64, {"global_batch_size": 128}),
         ("llama-3-70b", 64, {"global_batch_size": 64}),
+        ("llama-3-70b", 64, {"global_batch_size": 64, "overlap_pipeline": False}),
     ],
 )
 def test_estimated_steps_are_those_of_whole_simulations(model, gpus, given):

@@ -8,6 +8,7 @@
 //! those of separate planes, or those of a set of rails that the groups of NICs do not tell apart.
 
 use super::config::{Bundle, SwitchGraph};
+use crate::parts::lost_nics::LostNics;
 use rustc_hash::FxHashMap;
 
 /// A switch's end of a link of a server: the group of NICs among all servers, and which of its
@@ -15,11 +16,15 @@ use rustc_hash::FxHashMap;
 type Attached = (u32, u32);
 
 /// The class of each switch, for NICs in groups of so many links.
-pub(super) fn classes(graph: &SwitchGraph, per_group: usize) -> Vec<u32> {
+pub(super) fn classes(graph: &SwitchGraph, per_group: usize, lost: &LostNics) -> Vec<u32> {
     let neighbors = graph.neighbors();
     let parts = components(&neighbors);
     let mut attached: Vec<Vec<Attached>> = vec![Vec::new(); neighbors.len()];
+    let ports = graph.server_ports();
     for (port, &switch) in graph.switch_of_port.iter().enumerate() {
+        if !lost.is_working((port / ports) as u32, (port % ports) as u32) {
+            continue;
+        }
         let end = ((port / per_group) as u32, (port % per_group) as u32);
         attached[switch as usize].push(end);
     }

@@ -5,6 +5,7 @@ use crate::packets::{Extent, Graph, Place};
 use lightloom_model::{Duration, Invalid, Rate, ServerId};
 use lightloom_packetsim::{Cable, NodeId, PacketError};
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 /// Switches, and bundles between them, that memory holds.
@@ -64,6 +65,10 @@ pub struct SwitchGraph {
     /// Share of the rate between switches that fluid flows reach, as some of them collide where
     /// others are idle. Packets are spread as their transport spreads them.
     pub reached: f64,
+    /// Links of servers that join nothing, as (server, link): failed, or to a switch that has. What
+    /// would cross them is spread over the others of both servers.
+    #[serde(default)]
+    pub failed: BTreeSet<(u32, u32)>,
     /// Hops from the first server's switch to the farthest one.
     #[serde(skip)]
     pub(super) farthest: OnceLock<u32>,
@@ -158,6 +163,13 @@ impl SwitchGraph {
         if let Some(switch) = self.switch_of_port.iter().find(|&&switch| switch >= self.switches) {
             return Err(Invalid(format!("switches: a server is on switch {switch}, not there")));
         }
+        let ports = self.server_ports() as u32;
+        let outside = |&&(server, link): &&(u32, u32)| server >= servers || link >= ports;
+        if let Some((server, link)) = self.failed.iter().find(outside) {
+            return Err(Invalid(format!(
+                "switches: link {link} of server {server} has failed, which is not there"
+            )));
+        }
         if !(self.reached > 0.0 && self.reached <= 1.0) {
             return Err(Invalid(format!(
                 "switches: reached = {}: expected above 0, to 1",
@@ -195,7 +207,7 @@ impl PacketFabric for SwitchGraph {
     }
 
     fn lacks_nics(&self) -> bool {
-        false
+        !self.failed.is_empty()
     }
 
     /// Each server has a place of its own: what is behind it may be like no other.

@@ -16,7 +16,7 @@ mod tests;
 
 pub use config::{Bundle, SwitchGraph};
 
-use super::lost_nics::NicGroup;
+use super::lost_nics::{LostNics, NicGroup};
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::LinkUse;
 use crate::network::{
@@ -86,6 +86,7 @@ struct SwitchPart {
     router: Router,
     /// Names of layers, and the links between classes that are of each.
     layers: Vec<(String, Vec<LinkId>)>,
+    lost: LostNics,
     is_fluid: bool,
 }
 
@@ -97,15 +98,17 @@ impl SwitchPart {
     fn new(graph: &SwitchGraph, setting: &mut Setting<'_>) -> Result<Self, ExecuteError> {
         let (servers, groups) = (setting.network.servers, setting.placement.groups);
         let per_group = graph.server_ports() / groups as usize;
-        let class = classes(graph, per_group);
+        let lost = LostNics::new(graph.server_ports() as u32, groups, graph.failed.iter())?;
+        let class = classes(graph, per_group, &lost);
         let own = Cable { rate: graph.port_rate, delay: graph.port_delay };
         let links = &mut *setting.links;
         let ends = (0..servers * groups).map(|port| (port / groups, port % groups));
         let end = |(server, group)| End::Nics { server: ServerId(server), group: group as u16 };
-        let members = per_group as u32;
-        let up = ends.clone().map(|it| Link::new(end(it), End::Switches, members, own));
+        // a group without links that work has no bytes either
+        let working = |(server, group)| lost.working(server, group).max(1);
+        let up = ends.clone().map(|it| Link::new(end(it), End::Switches, working(it), own));
         let up = up.map(|link| links.add(link)).collect();
-        let down = ends.map(|it| Link::new(End::Switches, end(it), members, own));
+        let down = ends.map(|it| Link::new(End::Switches, end(it), working(it), own));
         let down = down.map(|link| links.add(link)).collect();
         let mut layers: Vec<(String, Vec<LinkId>)> = Vec::new();
         for (there, back) in &graph.layers {
@@ -124,26 +127,68 @@ impl SwitchPart {
             class_of_port: graph.switch_of_port.iter().map(|&at| class[at as usize]).collect(),
             router: Router::new(out),
             layers,
+            lost,
             is_fluid: links.are_fluid(),
         })
     }
 
-    /// Adds the paths from one group of NICs to another, or to one on the sender's planes.
+    /// Adds the paths from one group of NICs to another, and those that replace them where links of
+    /// servers are lost.
     fn push(&self, from: NicGroup, to: NicGroup, bytes: u64, out: &mut Division) {
+        if !self.lost.concern([from, to]) {
+            return self.push_group(from, to, bytes, out);
+        }
+        let weights = self.lost.weights(from, to);
+        let others = (0..self.groups as u16)
+            .map(|group| (NicGroup { group, ..from }, NicGroup { group, ..to }));
+        let pairs = std::iter::once((from, to)).chain(others);
+        for ((from, to), bytes) in pairs.zip(weighted_shares(bytes, weights.into_iter())) {
+            if bytes > 0 {
+                self.push_group(from, to, bytes, out);
+            }
+        }
+    }
+
+    /// Links of a group of NICs that work at both ends; where there are none, those at either.
+    fn working(&self, from: NicGroup, to: NicGroup) -> Vec<(usize, usize)> {
+        let works = |end: NicGroup, link: usize| {
+            let place = usize::from(end.group) * self.per_group + link;
+            self.lost.is_working(end.server.0, place as u32)
+        };
+        let links = 0..self.per_group;
+        let both = links.clone().filter(|&link| works(from, link) && works(to, link));
+        let both: Vec<(usize, usize)> = both.map(|link| (link, link)).collect();
+        if !both.is_empty() {
+            return both;
+        }
+        let there: Vec<usize> = links.clone().filter(|&link| works(to, link)).collect();
+        let here = links.filter(|&link| works(from, link));
+        here.zip(there.into_iter().cycle()).collect()
+    }
+
+    /// Adds the paths from one group of NICs to another, or to one on the sender's planes.
+    fn push_group(&self, from: NicGroup, to: NicGroup, bytes: u64, out: &mut Division) {
         let alike = &self.same_planes[usize::from(from.group)];
         let is_reached = alike.contains(&to.group);
         let group = if is_reached { to.group } else { alike[usize::from(to.group) % alike.len()] };
-        let [from, to] = [from, NicGroup { group, ..to }]
+        let to = NicGroup { group, ..to };
+        let [sending, receiving] = [from, to]
             .map(|end| end.server.index() * self.groups as usize + usize::from(end.group));
-        let ends = Pair::new(self.up[from], self.down[to]);
+        let ends = Pair::new(self.up[sending], self.down[receiving]);
         let classes = |end: usize| &self.class_of_port[end * self.per_group..][..self.per_group];
+        let (here, there) = (classes(sending), classes(receiving));
         let mut pairs: Vec<(Pair<u32>, u64)> = Vec::new();
-        for (&a, &b) in classes(from).iter().zip(classes(to)) {
+        let mut count = |a: u32, b: u32| {
             let pair = Pair::new(a, b);
             match pairs.iter_mut().find(|(other, _)| *other == pair) {
                 Some((_, count)) => *count += 1,
                 None => pairs.push((pair, 1)),
             }
+        };
+        if self.lost.are_of([from, to]) {
+            self.working(from, to).into_iter().for_each(|(a, b)| count(here[a], there[b]));
+        } else {
+            here.iter().zip(there).for_each(|(&a, &b)| count(a, b));
         }
         if !self.is_fluid && pairs.len() > 1 {
             return self.push_path(&[ends.from, ends.to], Duration::ZERO, bytes, out);

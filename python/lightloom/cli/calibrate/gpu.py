@@ -1,10 +1,10 @@
-"""``lightloom calibrate``: measure the operators of this machine's GPU for ``--profile``."""
+"""``lightloom calibrate gpu``: measure the operators of this machine's GPU for ``--profile``."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -26,14 +26,9 @@ EXAMPLES = (
 )
 
 
-class CalibrateOptions(Strict):
+class GpuOptions(Strict):
     """What is measured, and where the profile goes."""
 
-    target: Literal["gpu"] = Field(
-        description="What is measured: products as training runs them, forward and for both "
-        "gradients, those of experts and in FP8, attention, permutations, launches, and a few "
-        "whole layers."
-    )
     gpu: Annotated[Name, Choices(gpu_names)] = Field(
         description="Type of the GPUs: {choices}, or a TOML file of one."
     )
@@ -53,16 +48,15 @@ def command() -> Command:
         panels=(
             Panel(
                 "Arguments",
-                (
-                    option(CalibrateOptions, "target", "TARGET", common=True),
-                    *(option(CalibrateOptions, name, common=True) for name in names),
-                ),
+                tuple(option(GpuOptions, name, common=True) for name in names),
             ),
             json_panel(),
         ),
         run=_run,
         examples=EXAMPLES,
-        notes="Rows are kept beside the profile as they are measured (PROFILE.rows.csv): started "
+        notes="Measured are products as training runs them, forward and for both gradients, those "
+        "of experts and in FP8, attention, permutations, launches, and a few whole layers. "
+        "Rows are kept beside the profile as they are measured (PROFILE.rows.csv): started "
         "again, the command goes on. Operators of --model are measured where it is given.",
     )
 
@@ -85,7 +79,7 @@ def _run(call: CommandCall) -> None:
 
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables.get("gpu"))
-    options = call.build(CalibrateOptions)
+    options = call.build(GpuOptions)
     gpu = load_gpu(options.gpu)
     shapes = TriedShapes() if options.model is None else TriedShapes.of(load_model(options.model))
     kept = Path(f"{options.write_profile}.rows.csv")

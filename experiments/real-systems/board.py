@@ -1,0 +1,326 @@
+"""The board of public runs: errors and 80 % intervals by class, each row against the last release.
+
+    python experiments/real-systems/board.py [--write | --check]
+    python experiments/real-systems/board.py --register FILE
+    python experiments/real-systems/board.py --release
+
+It reads ``predictions.csv``, which ``run.py --write`` makes, and simulates nothing, so that its
+``--check`` takes a second. ``--write`` makes board.md, board.svg and the values of
+``hardware/data/errors.toml``. ``--register`` predicts the runs of a file, which need no published
+speed yet, and adds them to ``registered.csv`` with a digest of the predictor and one of their
+inputs: so does a row prove that it was predicted before it was opened. ``--release`` makes the
+predictions of today those that later ones are held against.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+import re
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+from predictions import FILE, RELEASE, read  # noqa: E402
+from results import ROOT, command_line, write_or_check  # noqa: E402
+from rows import Run, read_runs  # noqa: E402
+
+BOARD, FIGURE, PEERS = HERE / "board.md", HERE / "board.svg", HERE / "peers.toml"
+REGISTERED = HERE / "registered.csv"
+ERRORS = ROOT / "python/lightloom/hardware/data/errors.toml"
+COLUMNS = ("run", "inputs", "predictor", "predicted", "date")
+#: share of runs that an interval is to hold, and runs of a class from which it has its own
+SHARE, OWN = 0.8, 10
+#: a change of a ratio that is named
+CHANGE = 0.01
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run: speeds in tokens/s per GPU, now and at the last release (0: it was not there)."""
+
+    run: Run
+    predicted: float
+    released: float
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over published; 0 of a run that was refused."""
+        return self.predicted / self.run.published
+
+    @property
+    def size(self) -> float:
+        """How far off it is, as a factor of 1 or more."""
+        return max(self.ratio, 1 / self.ratio) if self.ratio else math.inf
+
+
+def entries() -> list[Entry]:
+    """Every run with its kept prediction.
+
+    Raises
+    ------
+    SystemExit
+        If a run has none, or another published speed than when it was predicted.
+    """
+    runs, _ = read_runs()
+    now, before = read(FILE), read(RELEASE)
+    found = []
+    for run in runs:
+        row = now.get(run.name)
+        if row is None or row["published"] != f"{run.published:.6g}":
+            raise SystemExit(f"{run.name}: not as predicted; run run.py --write")
+        released = float(before.get(run.name, {}).get("predicted", 0))
+        found.append(Entry(run, float(row["predicted"]), released))
+    return found
+
+
+def spread(found: Sequence[Entry], group: str) -> float:
+    """The factor within which 80 % of a class that calibrates was predicted.
+
+    The 0.8 quantile of the sizes of errors, straight between ranks; of a class with few runs, that
+    of all. What tests has no part in it.
+    """
+    every = [e for e in found if e.run.part == "calibrate"]
+    own = [e for e in every if e.run.group == group]
+    sizes = sorted(e.size for e in (own if len(own) >= OWN else every))
+    place = SHARE * (len(sizes) - 1)
+    low = sizes[int(place)]
+    return low + (place - int(place)) * (sizes[min(int(place) + 1, len(sizes) - 1)] - low)
+
+
+def sums(found: Sequence[Entry]) -> list[str]:
+    """Median error, interval and its coverage by class."""
+    lines = [
+        "| class | runs | median error | of those that test | 80 % within a factor of |"
+        " of those that test, held |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    held = tested = 0
+    for group in sorted({e.run.group for e in found}):
+        own = [e for e in found if e.run.group == group]
+        test = [e for e in own if e.run.part == "test"]
+        factor = spread(found, group)
+        inside = sum(e.size <= factor for e in test)
+        held, tested = held + inside, tested + len(test)
+        medians = [100 * median(abs(e.ratio - 1) for e in part) for part in (own, test)]
+        share = f"{inside} of {len(test)} ({100 * inside / len(test):.0f} %)"
+        lines.append(
+            f"| {group} | {len(own)} | {medians[0]:.1f} % | {medians[1]:.1f} % | {factor:.2f} |"
+            f" {share} |"
+        )
+    every = [abs(e.ratio - 1) for e in found]
+    test = [abs(e.ratio - 1) for e in found if e.run.part == "test"]
+    lines.append(
+        f"| all | {len(found)} | {100 * median(every):.1f} % | {100 * median(test):.1f} % | |"
+        f" {held} of {tested} ({100 * held / tested:.0f} %) |"
+    )
+    return lines
+
+
+def changes(found: Sequence[Entry]) -> list[str]:
+    """Rows whose ratio differs from that at the last release, and rows that came or went."""
+    lines = []
+    for entry in found:
+        before = entry.released / entry.run.published
+        if not before:
+            lines.append(f"| {entry.run.name} | {entry.run.part} | - | {entry.ratio:.2f} | new |")
+        elif abs(entry.ratio - before) > CHANGE:
+            closer = abs(entry.ratio - 1) < abs(before - 1)
+            words = "closer" if closer else "further"
+            lines.append(
+                f"| {entry.run.name} | {entry.run.part} | {before:.2f} | {entry.ratio:.2f} |"
+                f" {words} |"
+            )
+    gone = read(RELEASE).keys() - {e.run.name for e in found}
+    lines += [f"| {name} | | | | gone |" for name in sorted(gone)]
+    if not lines:
+        return [f"No ratio differs by more than {CHANGE} from that of the last release."]
+    return ["| run | set | release | now | |", "|---|---|---:|---:|---|", *lines]
+
+
+def peers(found: Sequence[Entry]) -> list[str]:
+    """Others on the same rows."""
+    content = tomllib.loads(PEERS.read_text(encoding="utf-8"))
+    own = {e.run.name: e.ratio for e in found}
+    lines = ["| run | published speed | here | Calculon |", "|---|---:|---:|---:|"]
+    speeds = {e.run.name: e.run.published for e in found}
+    theirs = content["calculon"]
+    for name, ratio in theirs.items():
+        lines.append(f"| {name} | {speeds[name]:.4g} | {own[name]:.2f} | {ratio:.2f} |")
+    means = [
+        100 * sum(abs(values[name] - 1) for name in theirs) / len(theirs)
+        for values in (own, theirs)
+    ]
+    lines.append(f"| mean error | | {means[0]:.1f} % | {means[1]:.1f} % |")
+    steps = content["steps"]
+    lines += [
+        "",
+        f"Of the {steps['steps']} [measured steps](../b200-steps/table.md) on eight B200, SimuMax,"
+        f" who measured them, is off by {100 * steps['simumax']['mean']:.1f} % on average and by"
+        f" {100 * steps['simumax']['largest']:.1f} % at most.",
+        "",
+    ]
+    lines += [
+        f"- `{name}`: [{source['text']}]({source['url']}) ({source['date']})"
+        for name, source in content["sources"].items()
+    ]
+    return lines
+
+
+def registered(found: Sequence[Entry]) -> list[str]:
+    """Rows that were predicted before they were opened, and whether their inputs are the same."""
+    by_name = {e.run.name: e for e in found}
+    rows = _registered()
+    lines = ["| run | registered | by | then | now | inputs |", "|---|---|---|---:|---:|---|"]
+    for row in rows:
+        name = row["run"]
+        if (entry := by_name.get(name)) is None:
+            lines.append(
+                f"| {name} | {row['date']} | {row['predictor'][:8]} | - | - | not opened |"
+            )
+            continue
+        then = float(row["predicted"]) / entry.run.published
+        same = "same" if inputs_digest(entry.run) == row["inputs"] else "**changed**"
+        lines.append(
+            f"| {name} | {row['date']} | {row['predictor'][:8]} | {then:.2f} | {entry.ratio:.2f} |"
+            f" {same} |"
+        )
+    return lines if rows else ["None yet: the rows above were split by hash, not registered."]
+
+
+def _registered() -> list[dict[str, str]]:
+    if not REGISTERED.exists():
+        return []
+    with REGISTERED.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def inputs_digest(run: Run) -> str:
+    """SHA-256 of all that a prediction of a run depends on, which its published speed does not."""
+    # a model of the experiment is a file, whose place here is none of its inputs
+    content = run.scenario().model_dump_json().replace(f"{ROOT}/", "")
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def predictor_digest() -> str:
+    """SHA-256 of the predictor: sources and data of the package and its core."""
+    digest = hashlib.sha256()
+    kinds = (("python/lightloom", "*.py"), ("python/lightloom", "*.toml"), ("crates", "*.rs"))
+    for folder, pattern in kinds:
+        for path in sorted((ROOT / folder).rglob(pattern)):
+            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()
+
+
+def register(path: Path) -> None:
+    """Predict the runs of a file and add them to ``registered.csv``.
+
+    Raises
+    ------
+    SystemExit
+        If a run is registered already.
+    """
+    from run import predict
+
+    runs, _ = read_runs(path)
+    known = {row["run"] for row in _registered()}
+    if again := known & {run.name for run in runs}:
+        raise SystemExit(f"{', '.join(sorted(again))}: registered already; it keeps its prediction")
+    predictor, date = predictor_digest(), datetime.now(tz=UTC).strftime("%Y-%m-%d")
+    is_new = not REGISTERED.exists()
+    with REGISTERED.open("a", encoding="utf-8", newline="") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        if is_new:
+            writer.writerow(COLUMNS)
+        for run in runs:
+            found = predict(run)
+            speed = f"{found.predicted:.6g}"
+            writer.writerow((run.name, inputs_digest(run), predictor, speed, date))
+            print(f"{run.name}: {found.refused or speed}")
+
+
+def errors_file(found: Sequence[Entry]) -> str:
+    """``errors.toml`` with the medians and intervals of today."""
+    text = ERRORS.read_text(encoding="utf-8")
+    text = re.sub(r"experiments/real-systems: \d+ public", f"experiments/real-systems: {len(found)}"
+                  " public", text)  # fmt: skip
+    for group in ("MoE BF16", "MoE FP8", "dense BF16", "dense FP8"):
+        own = [abs(e.ratio - 1) for e in found if e.run.group == group]
+        name = group.lower().replace(" ", "-")
+        values = {
+            "runs": f"{len(own)}",
+            "median": f"{median(own):.3f}",
+            "interval": f"{spread(found, group):.3f}",
+        }
+        lines = [f'{key} = {{ value = {value}, source = "real-systems" }}' for key, value in
+                 values.items()]  # fmt: skip
+        body = "\n".join((f"[classes.{name}]", *lines))
+        text, count = re.subn(rf"\[classes\.{name}\]\n(?:\w+ = .*\n?)+", f"{body}\n", text)
+        assert count == 1, name
+    return text
+
+
+def render(found: Sequence[Entry]) -> str:
+    """The board."""
+    parts = [
+        "<!-- written by experiments/real-systems/board.py --write -->",
+        "",
+        "![Predicted over published speed of every run, by class](board.svg)",
+        "",
+        "## Errors and intervals",
+        "",
+        "An interval is a factor around the prediction that holds 80 % of the runs of its class"
+        " that calibrate; of the runs that test, it should hold 75 to 85 %.",
+        "",
+        *sums(found),
+        "",
+        "## Against the last release",
+        "",
+        *changes(found),
+        "",
+        "## Others on the same rows",
+        "",
+        *peers(found),
+        "",
+        "## Registered before they were opened",
+        "",
+        *registered(found),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def main() -> int:
+    """Write, check, register or release."""
+    parser = command_line(__doc__)
+    parser.add_argument("--register", type=Path, metavar="FILE", help="predict runs of a file now")
+    parser.add_argument("--release", action="store_true", help="hold later rows against these")
+    options = parser.parse_args()
+    if options.register is not None:
+        register(options.register)
+        return 0
+    if options.release:
+        RELEASE.write_text(FILE.read_text(encoding="utf-8"), encoding="utf-8")
+        return 0
+    from board_figure import figure
+
+    found = entries()
+    text = render(found)
+    print(text)
+    spreads = {e.run.group: spread(found, e.run.group) for e in found}
+    wanted = {
+        BOARD: text,
+        FIGURE: figure(found, spreads),
+        ERRORS: errors_file(found),
+    }
+    return write_or_check(wanted, options.write, options.check)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""``lightloom calibrate``: what this machine or another tool measured, as a profile."""

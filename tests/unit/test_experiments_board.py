@@ -1,0 +1,99 @@
+"""The board of public runs: what is kept is what its predictions give, and intervals are honest."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import pytest
+
+REAL = Path(__file__).parents[2] / "experiments" / "real-systems"
+sys.path[:0] = [str(REAL), str(REAL.parent)]
+import board  # noqa: E402
+from board_figure import figure  # noqa: E402
+from predictions import FILE, as_csv, read  # noqa: E402
+
+ENTRIES = board.entries()
+
+
+def with_sizes(sizes, part="calibrate", group=None):
+    """Entries that are off by given factors."""
+    run = next(e.run for e in ENTRIES if e.run.group == (group or "dense BF16"))
+    run = dataclasses.replace(run, part=part)
+    return [board.Entry(run, run.published * size, run.published) for size in sizes]
+
+
+def test_what_is_kept_is_what_the_predictions_give():
+    """This is the check of every commit: rows cannot change unseen."""
+    assert board.BOARD.read_text() == board.render(ENTRIES)
+    spreads = {e.run.group: board.spread(ENTRIES, e.run.group) for e in ENTRIES}
+    assert board.FIGURE.read_text() == figure(ENTRIES, spreads)
+    assert board.ERRORS.read_text() == board.errors_file(ENTRIES)
+
+
+def test_predictions_are_those_of_the_table():
+    table = (REAL / "table.md").read_text()
+    for entry in ENTRIES:
+        speeds = f"{entry.run.published:,.0f} | {entry.predicted:,.0f} | {entry.ratio:.2f}"
+        assert f"| {entry.run.name} | " in table
+        assert f"{speeds} | {entry.run.part} |" in table
+
+
+def test_predictions_are_read_as_they_were_written(tmp_path):
+    runs = [entry.run for entry in ENTRIES]
+    path = tmp_path / "kept.csv"
+    path.write_text(as_csv(runs, {entry.run.name: entry.predicted for entry in ENTRIES}))
+    assert read(path) == read(FILE)
+
+
+def test_an_interval_is_a_quantile_of_what_calibrates_alone():
+    """Eleven errors of 1.00 to 1.10: four fifths of the way is 1.08, whatever tests."""
+    found = with_sizes([1 + k / 100 for k in range(11)])
+    assert board.spread(found, "dense BF16") == pytest.approx(1.08)
+    assert board.spread([*found, *with_sizes([9.0], "test")], "dense BF16") == pytest.approx(1.08)
+    # too fast and too slow count alike
+    slow = with_sizes([1 / (1 + k / 100) for k in range(11)])
+    assert board.spread(slow, "dense BF16") == pytest.approx(1.08)
+
+
+def test_a_class_of_few_runs_has_the_interval_of_all():
+    found = [*with_sizes([1 + k / 100 for k in range(21)]), *with_sizes([3.0], group="MoE FP8")]
+    assert board.spread(found, "MoE FP8") == board.spread(found, "dense NVFP4") < 1.2
+
+
+def test_a_row_that_moved_is_named_and_one_that_did_not_is_not():
+    still, moved = with_sizes([1.0, 1.2])
+    moved = dataclasses.replace(moved, run=dataclasses.replace(moved.run, name="moved"))
+    text = "\n".join(board.changes([still, moved]))
+    assert "| moved | calibrate | 1.00 | 1.20 | further |" in text
+    assert f"| {still.run.name} | calibrate" not in text
+
+
+def test_a_registered_row_whose_inputs_were_changed_is_shown(tmp_path, monkeypatch):
+    run = ENTRIES[0].run
+    monkeypatch.setattr(board, "REGISTERED", tmp_path / "registered.csv")
+    rows = [(run.name, board.inputs_digest(run)), ("later", "0" * 64)]
+    lines = [",".join(board.COLUMNS)]
+    lines += [
+        f"{name},{digest},{'a' * 64},{run.published / 2:.6g},2026-11-29" for name, digest in rows
+    ]
+    board.REGISTERED.write_text("\n".join(lines) + "\n")
+    text = "\n".join(board.registered(ENTRIES))
+    assert f"| {run.name} | 2026-11-29 | aaaaaaaa | 0.50 |" in text
+    assert "same" in text
+    assert "| later | 2026-11-29 | aaaaaaaa | - | - | not opened |" in text
+    changed = dataclasses.replace(ENTRIES[0], run=dataclasses.replace(run, rate_gbps=100))
+    assert "**changed**" in "\n".join(board.registered([changed]))
+    # what was published is no input
+    opened = dataclasses.replace(run, given={"tokens_per_s_per_gpu": 1.0})
+    assert board.inputs_digest(opened) == board.inputs_digest(run)
+
+
+def test_the_digest_is_of_the_predictor(tmp_path, monkeypatch):
+    for name in ("python/lightloom/a.py", "crates/b.rs"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("one")
+    monkeypatch.setattr(board, "ROOT", tmp_path)
+    before = board.predictor_digest()
+    assert board.predictor_digest() == before
+    (tmp_path / "crates/b.rs").write_text("two")
+    assert board.predictor_digest() != before
