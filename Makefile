@@ -106,7 +106,7 @@ soak: .venv/installed-test torch
 # Traces of the newest release of PyTorch and of each framework, against real runs.
 newest: .venv/installed-test torch
 	@mkdir -p out
-	sed 's/==.*//' tests/soak/requirements.txt > out/newest.txt
+	sed 's/==/>=/' tests/soak/requirements.txt > out/newest.txt
 	$(BIN)/uv pip install --quiet --upgrade --python .venv/torch --requirement out/newest.txt
 	$(BIN)/uv pip list --python .venv/torch
 	LIGHTLOOM_SOAK=1 $(BIN)/python -m pytest tests/unit/trace tests/soak/trace

@@ -20,7 +20,7 @@ from pathlib import Path
 import fitting as common
 import numpy as np
 
-from lightloom.workload.compute_operators import Curve
+from lightloom.workload.compute_operators import FLASH, Curve
 
 HERE = Path(__file__).resolve().parent
 
@@ -128,10 +128,12 @@ def small_products() -> Iterator[tuple[float, ...]]:
             yield 2 * m * n * k, size_bytes, float(row["tflops"]) * 1e12 / BF16_PEAK
 
 
-def attention(operator: str, widths: tuple[int, int]) -> Iterator[tuple[float, ...]]:
-    """Causal attention of cuDNN, of heads with these widths of keys and values."""
+def attention(
+    operator: str, widths: tuple[int, int], library: str = "cudnn"
+) -> Iterator[tuple[float, ...]]:
+    """Causal attention of a library, of heads with these widths of keys and values."""
     for row in rows():
-        if row.operator != f"{operator}_cudnn" or row.shape[4:] != widths:
+        if row.operator != f"{operator}_{library}" or row.shape[4:] != widths:
             continue
         batch, heads, _, seq_len = row.shape[:4]
         flops = seq_len**2 * heads * float(sum(widths)) * batch
@@ -139,15 +141,16 @@ def attention(operator: str, widths: tuple[int, int]) -> Iterator[tuple[float, .
         yield flops, 0.0, flops / row.seconds / BF16_PEAK
 
 
-def score_seconds(operator: str, wide: common.Fit) -> float:
+def score_seconds(operator: str, wide: common.Fit, library: str = "cudnn") -> float:
     """Time of a score beside its products: what heads of 64 take more than half of those of 128.
 
     With as many FLOPs, heads of 64 have a score more for every 512 FLOPs of the forward pass.
     """
-    narrow = as_rows(attention(operator, (64, 64)))
+    narrow = as_rows(attention(operator, (64, 64), library))
     as_wide = curve_of(wide).seconds(narrow.flops, 0.0, BF16_PEAK, 1.0)
     scores = narrow.flops / (512 * (2.5 if operator.endswith("backward") else 1.0))
-    return float(np.median((narrow.flops / narrow.efficiency / BF16_PEAK - as_wide) / scores))
+    more = (narrow.flops / narrow.efficiency / BF16_PEAK - as_wide) / scores
+    return max(0.0, float(np.median(more)))
 
 
 def curve_of(fit: common.Fit) -> Curve:
@@ -193,10 +196,15 @@ def fits() -> dict[str, common.Fit]:
     grouped = common.fit_grouped(points, fp8, None, BANDWIDTH)
     for direction in ("forward", "backward"):
         operator = f"attention_{direction}"
-        for family, widths in (("attention", (128, 128)), ("attention_latent", (192, 128))):
-            fit = common.fit_curve(as_rows(attention(operator, widths)), bf16, use_bytes=False)
-            if family == "attention":
-                fit = replace(fit, score_s=score_seconds(operator, fit))
+        for family, widths, library in (
+            ("attention", (128, 128), "cudnn"),
+            ("attention_latent", (192, 128), "cudnn"),
+            (FLASH, (128, 128), "flash"),
+        ):
+            points = as_rows(attention(operator, widths, library))
+            fit = common.fit_curve(points, bf16, use_bytes=False)
+            if family != "attention_latent":
+                fit = replace(fit, score_s=score_seconds(operator, fit, library))
             found[f"{family}_{direction}"] = with_smallest(fit, *SMALLEST[direction])
     found |= {"matmul_fp8": dense, "grouped_matmul_fp8": grouped}
     sources = {"matmul": "xla", "matmul_accumulate": "xla"}

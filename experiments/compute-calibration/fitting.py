@@ -111,8 +111,17 @@ def fit_curve(rows: Rows, device: Card, use_bytes: bool) -> Fit:
 
     start = np.full(count, np.log(np.median(rows.efficiency)))
     found = least_squares(residuals, start, loss="soft_l1", f_scale=ROBUST)
-    fit = Fit(nodes, np.exp(found.x), 0.0, bandwidth, norm, len(measured), 0.0)
+    efficiency = _slower(nodes, np.exp(found.x))
+    fit = Fit(nodes, efficiency, 0.0, bandwidth, norm, len(measured), 0.0)
     return _with_error(fit, rows, device)
+
+
+def _slower(
+    flops: npt.NDArray[np.float64], efficiency: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Efficiencies that grow no faster than sizes do, so that more work never takes less time."""
+    rates = np.minimum.accumulate(efficiency / flops)
+    return np.asarray(rates * flops)
 
 
 def fit_grouped(rows: Rows, device: Card, like: Fit | None, bandwidth: float | None = None) -> Fit:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lightloom import Scenario
-from lightloom.hardware import load_gpu
+from lightloom.hardware import gpu_names, load_gpu
 from lightloom.models import Model, catalog, load_model
 from lightloom.models.parameters import active_parameters
 
@@ -20,6 +20,7 @@ GATE: dict[str, dict[str, Any]] = {
     "capacity 1": {"source": "balanced", "capacity_factor": 1.0},
     "auxiliary": {"source": "auxiliary"},
     "bias": {},
+    "learned": {"source": "learned"},
 }
 #: what all runs share: one simulated step, at the nominal speed, on a non-blocking fabric
 COMMON: dict[str, Any] = {
@@ -73,6 +74,8 @@ class Run:
     collection: int = 1
     #: of the reduction of gradients, if the source says so
     gradient_bytes: float | None = None
+    #: of gathered parameters, where not as in the class of the run
+    parameter_bytes: float | None = None
 
     @property
     def is_moe(self) -> bool:
@@ -90,6 +93,11 @@ class Run:
         """Name in the catalog, or path of the configuration here."""
         known = self.model in catalog()
         return self.model if known else str(HERE / "models" / f"{self.model}.json")
+
+    @cached_property
+    def gpu_name(self) -> str:
+        """Name of its GPU, or path of its description here."""
+        return self.gpu if self.gpu in gpu_names() else str(HERE / "gpus" / f"{self.gpu}.toml")
 
     @cached_property
     def shape(self) -> Model:
@@ -110,7 +118,7 @@ class Run:
             return float(given["tokens"] / given["gpu_hours"]) / 3600
         flops = flops_per_token(self.shape, self.plan["seq_len"])
         if "mfu_percent" in given:
-            peak = load_gpu(self.gpu).peak_bf16_flops
+            peak = load_gpu(self.gpu_name).peak_bf16_flops
             return float(given["mfu_percent"] / 100 * peak) / flops
         # recomputation of everything is one more of what was three forward passes' worth
         factor = 4 / 3 if given.get("counts_recomputation") else 1.0
@@ -127,11 +135,13 @@ class Run:
             sizes["gradient_bytes"] = self.gradient_bytes
             if self.precision != "bf16":
                 sizes["parameter_bytes"] = 1.0
+        if self.parameter_bytes is not None:
+            sizes["parameter_bytes"] = self.parameter_bytes
         return Scenario(
             model=self.model_name,
             gpus=self.gpus,
             cluster={
-                "gpu": self.gpu,
+                "gpu": self.gpu_name,
                 "rate_gbps": self.rate_gbps,
                 "gpus_per_server": self.gpus_per_server,
                 "nics_per_server": self.gpus_per_server,

@@ -24,6 +24,7 @@ from summary import errors, tables  # noqa: E402
 
 from lightloom import compare  # noqa: E402
 from lightloom.errors import InputError  # noqa: E402
+from lightloom.study.compare.memory import job_memory  # noqa: E402
 
 PAGE = ROOT / "docs" / "explanation" / "against-real-systems.md"
 
@@ -36,6 +37,8 @@ class Prediction:
     predicted: float = 0.0
     shares: dict[str, float] | None = None
     refused: str = ""
+    #: what the memory model says of it, in GB: the peak and what is there for it
+    memory: tuple[float, float] = (0.0, 0.0)
 
     @property
     def ratio(self) -> float:
@@ -45,12 +48,16 @@ class Prediction:
 
 def predict(run: Run) -> Prediction:
     """Predict one run by the product's own path."""
+    scenario = run.scenario()
+    kept = job_memory(scenario)
+    peak = max(stage.total_bytes for stage in kept.fitted.memory)
     try:
-        result = compare(run.scenario()).results[0]
+        result = compare(scenario).results[0]
     except InputError as error:
         return Prediction(run, refused=str(error))
     shares = {name: s / result.step_time_s for name, s in result.mean_s.items()}
-    return Prediction(run, result.tokens_per_s / run.gpus, shares)
+    memory = (peak / 1e9, kept.limit_bytes / 1e9)
+    return Prediction(run, result.tokens_per_s / run.gpus, shares, memory=memory)
 
 
 def main() -> int:

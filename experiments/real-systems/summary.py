@@ -36,6 +36,10 @@ class Predicted(Protocol):
     def refused(self) -> str:
         """Why there is no prediction."""
 
+    @property
+    def memory(self) -> tuple[float, float]:
+        """Peak memory by the model, and what of a GPU's is there for it, GB."""
+
 
 def tables(found: Sequence[Predicted], sources: dict[str, dict[str, Any]]) -> str:
     """Every run by class, then the sums, then the sources."""
@@ -90,16 +94,21 @@ def error_line(group: str, part: str, chosen: Sequence[Predicted]) -> str:
 
 
 def group_table(found: Sequence[Predicted]) -> str:
-    """Runs of one class: published, predicted, ratio, set, plan."""
+    """Runs of one class: plan, memory, published, predicted, ratio, set.
+
+    A user is refused where memory does not suffice, unless the check is off.
+    """
     lines = [
-        "| run | GPUs | plan | published | predicted | ratio | set |",
-        "|---|---|---|---:|---:|---:|---|",
+        "| run | GPUs | plan | memory [GB] | published | predicted | ratio | set |",
+        "|---|---|---|---:|---:|---:|---:|---|",
     ]
     for p in found:
         run = p.run
         speeds = f"{p.predicted:,.0f} | {p.ratio:.2f}" if not p.refused else "refused | -"
+        peak, room = p.memory
+        memory = f"{peak:.0f} of {room:.0f}" + (", refused" if peak > room else "")
         lines.append(
-            f"| {run.name} | {run.gpus} {run.gpu.upper()} | {plan_text(run)} | "
+            f"| {run.name} | {run.gpus} {run.gpu.upper()} | {plan_text(run)} | {memory} | "
             f"{run.published:,.0f} | {speeds} | {run.part} |"
         )
     return "\n".join(lines) + "\n"

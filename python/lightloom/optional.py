@@ -20,7 +20,7 @@ def need(package: str, purpose: str) -> None:
     Parameters
     ----------
     package
-        A key of :data:`EXTRAS`.
+        Its name; one of :data:`EXTRAS` is installed with that extra.
     purpose
         What it is needed for.
 
@@ -30,7 +30,7 @@ def need(package: str, purpose: str) -> None:
         One line that says how to install it.
     """
     if importlib.util.find_spec(package) is None:
+        what = f"'lightloom[{EXTRAS[package]}]'" if package in EXTRAS else package
         raise MissingPackageError(
-            f"{purpose}: {package} is needed, which is not installed: "
-            f"pip install 'lightloom[{EXTRAS[package]}]'"
+            f"{purpose}: {package} is needed, which is not installed: pip install {what}"
         )

@@ -17,8 +17,9 @@ PlanStrategy = Literal["baseline", "O1", "O2", "O3", "O4", "auto"]
 #: how the GPUs that share a sequence compute its attention: keys and values go around a ring, or an
 #: all-to-all hands each GPU whole sequences of some heads
 ContextParallel = Literal["ring", "ulysses"]
-#: activations that the backward pass computes again, from fewer to more
-Recompute = Literal["none", "selective", "attention", "full"]
+#: activations that the backward pass computes again, from fewer to more; ``products`` (every second
+#: product, as torchtitan's selective) is never chosen unless it is asked for
+Recompute = Literal["none", "selective", "attention", "products", "full"]
 #: format of the matrix products of linear layers and experts
 Precision = Literal["bf16", "fp8", "mxfp8", "nvfp4"]
 #: format of the moments of the optimizer
@@ -29,6 +30,12 @@ ActivationCache = Literal["framework", "fp8"]
 #: what the data-parallel ranks share out, each with all before it: states of the optimizer
 #: (ZeRO-1), gradients (ZeRO-2), parameters (ZeRO-3, FSDP)
 Sharded = Literal["states", "gradients", "parameters"]
+#: kernels of attention: the fastest that were measured on a GPU, or FlashAttention 2, which PyTorch
+#: takes by default
+AttentionKernels = Literal["fastest", "flash-2"]
+#: whether norms and activation functions write narrow formats themselves, as in Transformer Engine,
+#: or one pass finds the largest value, another casts and a third transposes, as in torchao
+Casts = Literal["fused", "separate"]
 #: whether one kernel permutes the copies of tokens, or several do
 Permutation = Literal["fused", "unfused"]
 #: whether one kernel multiplies for all experts of a GPU, or one after the other

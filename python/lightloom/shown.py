@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol, cast
 
+    import polars
     from rich.console import Console
 
     from lightloom.report.figure import Figure
@@ -28,6 +29,15 @@ if TYPE_CHECKING:
 
         def draw(self, result: object, *more: Any) -> Figure:
             """Draw a result."""
+
+        def page(self, result: object) -> str:
+            """Return the page of a result."""
+
+        def as_polars(self, rows: list[dict[str, object]]) -> polars.DataFrame:
+            """Return rows as a table of polars."""
+
+        def as_pandas(self, rows: list[dict[str, object]]) -> Any:
+            """Return rows as a table of pandas."""
 
 
 _modules: list[str] = []
@@ -53,3 +63,39 @@ class Shown:
 
     def _repr_html_(self) -> str:
         return views().html(self)
+
+
+class ShownRows(Shown):
+    """A result of rows, which other tables, drawings and pages are made of."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one dictionary per row, all with the same keys."""
+        raise NotImplementedError
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the rows as a table of polars.
+
+        Raises
+        ------
+        MissingPackageError
+            If polars is not installed.
+        """
+        return views().as_polars(self.rows())
+
+    def to_pandas(self) -> Any:
+        """Return the rows as a table of pandas.
+
+        Raises
+        ------
+        MissingPackageError
+            If pandas is not installed.
+        """
+        return views().as_pandas(self.rows())
+
+    def plot(self) -> Figure:
+        """Draw it."""
+        return views().draw(self)
+
+    def to_html(self) -> str:
+        """Return a page of one file."""
+        return views().page(self)

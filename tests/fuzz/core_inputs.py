@@ -88,6 +88,8 @@ def parts(value: Any) -> Any:
         return value
     # a part of a network is known by the kind of its class
     extra = {"kind": value.kind} if hasattr(value, "kind") and "kind" not in names else {}
+    # the core reads how many groups a block of demand has
+    extra |= {"groups": value.groups} if "first_group" in names else {}
     return SimpleNamespace(**{name: parts(getattr(value, name)) for name in names}, **extra)
 
 

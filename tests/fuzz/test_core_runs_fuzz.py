@@ -20,6 +20,7 @@ from tests.simulate_graphs import graph as build_graph
 from lightloom import _core
 from lightloom.fabric.network import Crossbars, Network, Scheduled
 from lightloom.schedule import choices
+from lightloom.simulate import Packets
 
 #: inputs of either entry, whatever it is divided over
 COUNT = 10_000 * int(os.environ.get("LIGHTLOOM_SOAK", "0")) or 1_500
@@ -180,7 +181,7 @@ def step(rng, network):
     network = parts(network)
     network.parts = list(network.parts)
     options = SimpleNamespace(timeline_workers=[0], share_equal_work=True, record_decisions=True)
-    packets = SimpleNamespace(transport="dctcp", mtu_bytes=None, queue_bytes=None, seed=1)
+    packets = parts(Packets())
     spoil(rng, graph, network, options, packets)
     make_small(network, "servers")
     for part in network.parts if isinstance(network.parts, list) else ():

@@ -63,6 +63,14 @@ pub(crate) fn rank_demand(
     }
 }
 
+/// Whether it is known what the ranks of members send each other.
+pub(crate) fn knows_ranks(graph: &TaskGraph, payload: Payload) -> bool {
+    match payload {
+        Payload::Bytes(_) => false,
+        Payload::Block { demand, .. } => !graph.demands[demand.index()].rank_counts.is_empty(),
+    }
+}
+
 fn uniform(bytes: u64, members: usize, demand: &mut Vec<u64>) {
     demand.clear();
     for _ in 0..members {

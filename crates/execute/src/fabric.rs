@@ -211,16 +211,19 @@ impl Fabric {
         now: Time,
         shape: Together,
         transfers: &[(Flow, &[LinkId])],
-    ) {
+    ) -> Duration {
         if self.conductor.is_some() {
             // It cares for each of them, as of any other.
-            return transfers.iter().for_each(|&(flow, path)| self.start(now, flow, path));
+            for &(flow, path) in transfers {
+                self.start(now, flow, path);
+            }
+            return Duration::ZERO;
         }
         if self.next_change.is_some_and(|change| change <= now) {
             self.follow_clock(now);
         }
         self.started += transfers.len() as u64;
-        self.links.start_together(now, shape, transfers);
+        self.links.start_together(now, shape, transfers)
     }
 
     /// Time from the end of a transfer to the arrival of its last byte.

@@ -50,7 +50,7 @@ pub use model::TransferModel;
 pub use network::Network;
 pub use options::Options;
 pub use outcome::{Outcome, RoleTimes};
-pub use packets::{Extent, PacketTransport, Repeats};
+pub use packets::{Extent, PacketTransport, PlaneFailure, Repeats};
 pub use phases::{PhaseBook, PhaseCount};
 pub use timeline::{CircuitTimeline, CriticalSpans, Snapshot, Timeline};
 pub use turns::{CircuitTurn, TurnStatistics};

@@ -43,6 +43,9 @@ pub struct Outcome {
     /// The part of all-to-alls during which some member had not yet arrived, added over
     /// all workers.
     pub straggler_wait: u128,
+    /// Picoseconds by category, of those of the roles, in which members of collectives were late at
+    /// random, added over all workers.
+    pub late: Vec<u128>,
     /// Bytes by purpose and carrier, conserved.
     pub ledger: Ledger,
     /// Circuit policy.

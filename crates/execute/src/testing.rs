@@ -130,6 +130,7 @@ pub(crate) fn eps(servers: u32) -> Eps {
         tor_uplink_reached: None,
         rails: 1,
         planes: 1,
+        sprayed_planes: 1,
         failed: BTreeSet::new(),
         replaced: BTreeSet::new(),
     }

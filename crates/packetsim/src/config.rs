@@ -53,6 +53,17 @@ pub struct EarlyDrop {
     pub probability: f64,
 }
 
+/// A buffer that all ports of a switch share, in place of a limit for each: a queue holds at most
+/// `alpha` times what is free (Choudhury and Hahne 1998).
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedBuffer {
+    /// Data that all ports of a switch queue together.
+    pub bytes: u32,
+    /// Factor.
+    pub alpha: f64,
+}
+
 /// Priority flow control (IEEE 802.1Qbb), per ingress link of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -137,6 +148,16 @@ pub struct Config {
     /// With flowlets: from this time after a packet on, the next one may take another path.
     #[serde(rename = "flowlet_gap_ps")]
     pub flowlet_gap: Duration,
+    /// Time without an arrival after which a NIC that sprays packets takes a plane for failed,
+    /// where links may fail; `None`: two round trips and what a full queue takes.
+    #[serde(rename = "plane_silence_ps", default)]
+    pub plane_silence: Option<Duration>,
+    /// Buffers that ports share.
+    #[serde(default)]
+    pub shared_buffer: Option<SharedBuffer>,
+    /// Probability that a packet is lost on a link, whichever it is and whatever it carries.
+    #[serde(default)]
+    pub loss: f64,
     /// Seed of all random choices.
     pub seed: u64,
 }
@@ -161,6 +182,9 @@ impl Config {
         paths: PathChoice::Ecmp,
         balancing: Balancing::Hash,
         flowlet_gap: Duration(50_000_000),
+        plane_silence: None,
+        shared_buffer: None,
+        loss: 0.0,
         seed: 1,
     };
 
@@ -223,6 +247,10 @@ impl Config {
             }
         }
         self.check_early_drop()?;
+        self.check_shared_buffer()?;
+        if !(0.0..1.0).contains(&self.loss) {
+            return wrong(format!("a loss of {}; expected at least 0 and below 1", self.loss));
+        }
         if let Some(pfc) = self.pfc
             && (pfc.resume_bytes > pfc.pause_bytes || pfc.pause_bytes == 0 || pfc.resume_bytes == 0)
         {
@@ -237,8 +265,29 @@ impl Config {
                 self.highest_priority
             ));
         }
+        if self.plane_silence == Some(Duration::ZERO) {
+            return wrong("planes are silent after 0 us; expected more".into());
+        }
         if self.paths == PathChoice::Spray(0) {
             return wrong("packets are sprayed over 0 paths; expected at least 1".into());
+        }
+        Ok(())
+    }
+
+    fn check_shared_buffer(&self) -> Result<(), PacketError> {
+        let Some(SharedBuffer { bytes, alpha }) = self.shared_buffer else { return Ok(()) };
+        let least = f64::from(self.packet_bytes()) * (1.0 + 1.0 / alpha);
+        if alpha.is_nan() || alpha <= 0.0 || f64::from(bytes) < least {
+            return Err(PacketError::invalid(format!(
+                "a shared buffer of {bytes} B with alpha {alpha}; expected alpha above 0 and room \
+                 for a packet, {least:.0} B"
+            )));
+        }
+        if self.pfc.is_some() || self.early_drop.is_some() {
+            return Err(PacketError::invalid(
+                "a shared buffer, and PFC or early drops, which have limits of their own; turn one \
+                 of them off",
+            ));
         }
         Ok(())
     }

@@ -38,7 +38,9 @@ mod stall;
 mod topology;
 pub mod transport;
 
-pub use config::{Balancing, Config, EarlyDrop, Ecn, Marking, Overflow, PathChoice, Pfc};
+pub use config::{
+    Balancing, Config, EarlyDrop, Ecn, Marking, Overflow, PathChoice, Pfc, SharedBuffer,
+};
 pub use counters::{Counters, LinkCounters};
 pub use error::PacketError;
 pub use events::{EventKind, EventLogging, PacketEvent};

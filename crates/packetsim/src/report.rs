@@ -94,6 +94,8 @@ pub struct Report {
     pub remarks: Vec<String>,
     /// Flows that had not finished by the end.
     pub unfinished: Vec<PacketFlowId>,
+    /// Payload of each of these that its receiver has.
+    pub unfinished_received: Vec<Bytes>,
     /// Hash of all completions and the final counters: same input, same hash.
     pub hash: RunHash,
     /// When operations began and ended; empty without programs.

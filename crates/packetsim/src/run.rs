@@ -74,7 +74,8 @@ impl RunningScenario {
     /// If the scenario makes no sense.
     pub fn new(scenario: &PacketScenario) -> Result<Self, PacketError> {
         let transport = scenario.transport;
-        let config = Config { links_fail: !scenario.failures.is_empty(), ..scenario.config };
+        let links_fail = !scenario.failures.is_empty() || scenario.config.loss > 0.0;
+        let config = Config { links_fail, ..scenario.config };
         let (halves, undivided) = match halves(scenario) {
             Ok(halves) => (halves, None),
             Err(why) => (None, Some(why)),
@@ -263,6 +264,12 @@ impl RunningScenario {
         let counters = links.iter().map(|link| link.counters);
         let totals = counters.fold(LinkCounters::default(), |sum, link| sum + link);
         let unfinished = core.unfinished();
+        let received = |&flow: &PacketFlowId| {
+            let receiver = core.topology().uplink(core.endpoints(flow).destination());
+            let packets = simulation.core_of(receiver).flow(flow).received;
+            Bytes((u64::from(packets) * u64::from(core.config().mtu)).min(core.flow(flow).size.0))
+        };
+        let unfinished_received = unfinished.iter().map(received).collect();
         let counters = simulation.counters();
         for (index, link) in links.iter().enumerate() {
             let c = link.counters;
@@ -283,6 +290,7 @@ impl RunningScenario {
             peak_packets: simulation.peak_packets(),
             undivided: self.undivided,
             remarks: self.remarks,
+            unfinished_received,
             unfinished,
             programs,
             hash: self.hash,
@@ -308,6 +316,10 @@ fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
     }
     if scenario.flows.iter().any(|flow| flow.route.is_some()) {
         return Err("flows have explicit routes");
+    }
+    let loses = !scenario.failures.is_empty() || scenario.config.loss > 0.0;
+    if loses && !scenario.topology.spraying_nics().is_empty() {
+        return Err("NICs watch planes that fail");
     }
     // A detour is noted where the packet is, and may be chosen by queues elsewhere.
     if !matches!(

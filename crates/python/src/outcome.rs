@@ -40,6 +40,7 @@ pub(crate) fn step_outcome(py: Python<'_>, recorded: bool, outcome: Outcome) -> 
         critical_path_s: outcome.categories.iter().zip(path).into_py_dict(py)?,
         roles: roles.collect::<Vec<_>>(),
         straggler_wait_ps: outcome.straggler_wait,
+        late_ps: outcome.late,
         purpose_bytes: purposes,
         circuits: circuit_use(py, &outcome.circuits)?,
         links: links,

@@ -5,7 +5,10 @@ use crate::errors::refuse;
 use crate::network::PyNetwork;
 use crate::records::values;
 use crate::watcher::Watcher;
-use lightloom_execute::{Network, PacketTransport, PhaseBook as Book, PhaseCount, Repeats};
+use lightloom_execute::{
+    Network, PacketTransport, PhaseBook as Book, PhaseCount, PlaneFailure, Repeats,
+};
+use lightloom_model::{Duration, Time};
 use lightloom_packetsim::PacketError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,6 +22,8 @@ pub(crate) struct Packets {
     queue_bytes: Option<u32>,
     seed: u64,
     repeats: String,
+    /// Which plane, when it fails and is repaired, and how long until switches know, in ps.
+    plane_failure: Option<(u32, u64, Option<u64>, u64)>,
 }
 
 /// What a run is asked to be other than fluid flows.
@@ -86,8 +91,15 @@ fn lock(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
 impl Packets {
     /// For a network.
     fn options(self, network: &Network) -> PyResult<PacketTransport> {
-        let options = PacketTransport::new(&self.transport, network.extent());
-        let mut options = options.map_err(|error| refuse(error.into()))?;
+        let fitted = |extent| {
+            PacketTransport::new(&self.transport, extent).map_err(|error| refuse(error.into()))
+        };
+        let whole = fitted(network.extent())?;
+        let mut options = fitted(network.extent_of(&whole))?;
+        options.plane_failure = self.plane_failure.map(|(plane, time, repaired, detection)| {
+            let (time, repaired) = (Time(time), repaired.map(Time));
+            PlaneFailure { plane, time, repaired, detection: Duration(detection) }
+        });
         options.config.seed = self.seed;
         options.repeats = match self.repeats.as_str() {
             "once" => Repeats::Once,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
 from lightloom.cli.terminal import command_line, results_console
 from lightloom.planner.scenario import AllToAllScenario
 
@@ -69,8 +69,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.report.page_strategies import write_strategies_page
     from lightloom.report.strategy_table import print_strategies
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     scenario = call.build(AllToAllScenario)
     results = choose_strategies(scenario)
     if not outputs.on_stdout:

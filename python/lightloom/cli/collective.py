@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lightloom.cli.options import Command, CommandCall, Panel, option, put
-from lightloom.cli.outputs import Outputs, text_outputs, write_each
+from lightloom.cli.outputs import checked_outputs, text_outputs, write_each
 from lightloom.cli.settings import read_settings
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.fabric.fabric_options import FabricOptions
@@ -107,8 +107,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.report.collective_table import print_collectives
     from lightloom.study.collective.run import run_collectives
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     scenario = scenario_of(call)
     with TerminalMonitor(remarks_console(), lambda _: None) as monitor:
         results = run_collectives(scenario, monitor.progress)

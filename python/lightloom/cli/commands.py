@@ -46,7 +46,15 @@ COMMANDS = {
     "price": CommandEntry(
         "price",
         "Compare fabrics",
-        "Price results again: other prices, tokens to train, a budget, a limit of power.",
+        "Price results again: other prices, a budget, a limit of power.",
+    ),
+    "advise": CommandEntry(
+        "advise",
+        "Compare fabrics",
+        "Say what to buy within a budget and a deadline.",
+    ),
+    "diff": CommandEntry(
+        "diff", "Compare fabrics", "Say what moved between two results, and by how much."
     ),
     "goodput": CommandEntry(
         "goodput",
@@ -56,41 +64,41 @@ COMMANDS = {
     "map": CommandEntry(
         "switch_map",
         "Compare fabrics",
-        "Map for which circuit switches a fabric pays: delay, bring-up, rate, degree, price.",
+        "Map for which circuit switches a fabric pays, today and tomorrow.",
     ),
     "memory": CommandEntry(
         "memory",
-        "Look into a job",
+        "Look into a job, schedule circuits",
         "Show the memory of a job per GPU, by pipeline stage and part, and whether it fits.",
     ),
     "collective": CommandEntry(
         "collective",
-        "Look into a job",
+        "Look into a job, schedule circuits",
         "Simulate one collective alone on fabrics: time, bandwidth, what carries it.",
     ),
     "alltoall": CommandEntry(
         "alltoall",
-        "Look into a job",
+        "Look into a job, schedule circuits",
         "Choose how an all-to-all to experts under TP runs: whole, in chunks, with no copy.",
     ),
     "traffic": CommandEntry(
         "traffic",
-        "Look into a job",
+        "Look into a job, schedule circuits",
         "Show who sends how many bytes to whom in a step, GPU by GPU, by parallelism.",
     ),
     "schedule": CommandEntry(
         "schedule",
-        "Schedule circuits",
+        "Look into a job, schedule circuits",
         "Compare circuit schedulers on one demand and decide whether to reconfigure.",
     ),
     "predict": CommandEntry(
         "predict",
-        "Schedule circuits",
+        "Look into a job, schedule circuits",
         "Score predictors of expert loads, and the circuits that are chosen by them.",
     ),
     "demand": CommandEntry(
         "demand",
-        "Schedule circuits",
+        "Look into a job, schedule circuits",
         "Show how skewed a demand is, and its matrix: who sends how many tokens to whom.",
     ),
     "packets": CommandEntry(

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option, put
-from lightloom.cli.outputs import Outputs, comparison_outputs
+from lightloom.cli.outputs import checked_outputs, comparison_outputs
 from lightloom.cli.settings import read_settings
 from lightloom.errors import InputError
 from lightloom.fabric.fabric_options import FabricOptions
@@ -177,8 +177,7 @@ def compare(call: CommandCall) -> None:
     from lightloom.cli.points import BATCHES, LISTS, given_points, lists_of, run_points
     from lightloom.cli.show import run_and_report
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     lists = lists_of(call, LISTS)
     if lists or lists_of(call, [BATCHES]):
         run_points([scenario_from_options(point) for point in given_points(call, lists)], outputs)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lightloom import demand
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
 from lightloom.cli.settings import split_setting
 from lightloom.cli.terminal import results_console, terminal
 from lightloom.errors import DemandError, echo
@@ -150,8 +150,7 @@ def _view() -> Panel:
 
 
 def _run(call: CommandCall) -> None:
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     _show(call.build(DemandRequest), outputs)
 
 

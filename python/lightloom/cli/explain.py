@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_output, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, json_output, write_each
 from lightloom.cli.terminal import results_console, terminal
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict
@@ -54,8 +54,7 @@ def _run(call: CommandCall) -> None:
         print_files,
     )
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.build(ExplainOptions)
     if options.first is None or outputs.html is not None:
         _page(options, outputs)

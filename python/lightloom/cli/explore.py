@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_output, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, json_output, write_each
 from lightloom.cli.terminal import results_console
 from lightloom.inputs.strict import File, Strict
 
@@ -52,8 +52,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.report.page_explore import write_explore_page
     from lightloom.report.sweep_table import print_sweep
 
-    outputs = call.take(Outputs, "output").with_page()
-    outputs.check(call.tables)
+    outputs = checked_outputs(call).with_page()
     path = call.build(ExploreOptions).results
     results = SweepResults.read(path) if path.is_dir() else None
     data = explored(path) if results is None else explored_sweep(results)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_output, say_written
+from lightloom.cli.outputs import Outputs, checked_outputs, json_output, say_written
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, quantity
@@ -102,8 +102,7 @@ def _run(call: CommandCall) -> None:
         print_options,
     )
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.build(FabricsOptions)
     if options.gpus > GPUS_PER_SERVER and options.gpus % GPUS_PER_SERVER:
         raise InputError(unfilled_servers(options.gpus, GPUS_PER_SERVER))

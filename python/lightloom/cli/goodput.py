@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lightloom.cli.compare import Settings, scenario_from_options
 from lightloom.cli.options import Command, CommandCall, Option, Panel, option, put
-from lightloom.cli.outputs import Outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
 from lightloom.cli.terminal import command_line, remarks_console, results_console, terminal
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.goodput.options import RecoveryOptions
@@ -95,8 +95,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.report.page_goodput import write_goodput_page
     from lightloom.study.goodput import goodput
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     recovery = call.take(RecoveryOptions, "recovery")
     scenario = scenario_of(call)
     remarks, started = remarks_console(), time.monotonic()

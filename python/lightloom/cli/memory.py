@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option, put
-from lightloom.cli.outputs import Outputs, json_output
+from lightloom.cli.outputs import checked_outputs, json_output
 from lightloom.errors import InputError
 from lightloom.inputs.strict import Strict, Switch, check
 from lightloom.study.compare.scenario import KeptOptions, PlanOptions, Scenario
@@ -126,8 +126,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.study.compare.expansion import expansion
     from lightloom.study.compare.memory import formula_job, job_memory
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     shown = call.take(MemoryExtras, "shown")
     memory = job_memory(scenario_of(call))
     job = formula_job(memory) if shown.formulas else None

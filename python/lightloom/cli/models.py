@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import checked_outputs, json_panel
 from lightloom.inputs.strict import Name, Strict
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.report.models_table import model_as_json, print_catalog, print_model
     from lightloom.workload.programs.known import load_layers
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     model = call.build(ModelsOptions).model
     models = catalog() if model is None else {model: load_layers(model)}
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import Outputs, checked_outputs, json_panel
 from lightloom.errors import InputError, echo
 from lightloom.inputs.strict import File, Name, Number, Strict, quantity
 
@@ -128,8 +128,7 @@ def command() -> Command:
 
 
 def _run(call: CommandCall) -> None:
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.build(EmulatorOptions)
     emulator = _emulator(options)
     try:

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from lightloom.cli.options import Option, Panel, option
+from lightloom.cli.options import CommandCall, Option, Panel, option
 from lightloom.cli.terminal import remarks_console, results_console
-from lightloom.errors import InputError, OutputError, printable
+from lightloom.errors import InputError, LightloomError, OutputError, printable
 from lightloom.inputs.strict import File, Name, Strict, Switch
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
 
@@ -210,6 +210,19 @@ class Outputs(Strict):
         return RowWriter(self.csv_target, self.parquet)
 
 
+def checked_outputs(call: CommandCall) -> Outputs:
+    """The files that a call writes; the rest of its tables may name files that it reads.
+
+    Raises
+    ------
+    InputError, OutputError
+        If they cannot be written, see :meth:`Outputs.check`.
+    """
+    outputs = call.take(Outputs, "output")
+    outputs.check(call.tables)
+    return outputs
+
+
 def say_written(names: Iterable[object]) -> None:
     """Say which files are there now; standard output is none."""
     for name in names:
@@ -233,7 +246,7 @@ def write_each(writers: Mapping[str, Callable[[], None]]) -> None:
                 write()
         except BrokenPipeError:
             raise
-        except OutputError as error:
+        except LightloomError as error:
             failures[str(error)] = error
         except Exception as error:  # a defect of a page costs the page alone
             reason = f"{type(error).__name__}: {error}"

@@ -15,7 +15,14 @@ from pydantic import Field
 
 from lightloom import packets
 from lightloom.cli.options import Command, CommandCall, Option, Panel, option
-from lightloom.cli.outputs import Outputs, path_of_point, say_written, text_outputs, write_each
+from lightloom.cli.outputs import (
+    Outputs,
+    checked_outputs,
+    path_of_point,
+    say_written,
+    text_outputs,
+    write_each,
+)
 from lightloom.cli.packets_scenario import EXAMPLE, Shortcuts, scenario_of
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError, StuckError
@@ -167,8 +174,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.cli.points import lists_of
     from lightloom.packets.several import LISTS
 
-    outputs = call.take(Outputs, "output").with_page()
-    outputs.check(call.tables)
+    outputs = checked_outputs(call).with_page()
     lists = lists_of(call, LISTS)
     record = _record(call.take(EventOptions, "events"), outputs)
     if lists:

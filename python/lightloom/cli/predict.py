@@ -10,7 +10,7 @@ from pydantic import Field
 
 from lightloom import demand
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, say_written, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, say_written, text_outputs, write_each
 from lightloom.cli.terminal import remarks_console, results_console, terminal
 from lightloom.errors import DemandError, InputError, expected_one_of
 from lightloom.inputs.fields import Choices
@@ -164,8 +164,7 @@ def _region() -> Panel:
 
 
 def _run(call: CommandCall) -> None:
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     _predict(call.build(PredictOptions), outputs)
 
 

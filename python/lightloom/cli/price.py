@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import checked_outputs, json_panel
 from lightloom.cli.terminal import results_console
+from lightloom.inputs.amounts import Amount
 from lightloom.inputs.strict import File, Strict, quantity
 
 EXAMPLES = (
@@ -20,23 +21,6 @@ NOTES = (
     "Write results.json with: lightloom compare ... --json results.json. Without --prices or "
     "--power, the list that the results were made with holds."
 )
-
-_SIZES = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
-
-
-def _count(value: Any) -> Any:
-    """Read a number that may end in k, M, B or T and begin with a dollar sign."""
-    if not isinstance(value, str):
-        return value
-    text = value.strip().removeprefix("$").replace(",", "")
-    size = _SIZES.get(text[-1:], 1.0)
-    try:
-        return float(text[:-1] if size > 1 else text) * size
-    except ValueError:
-        raise ValueError(f"expected a number such as 15e12, 200M or 1.5B, got '{value}'") from None
-
-
-Amount = Annotated[float, BeforeValidator(_count), Field(gt=0, le=1e18)]
 
 
 class PriceOptions(Strict):
@@ -85,8 +69,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.report.price_table import pricing_as_json, print_pricing
     from lightloom.study.pricing import priced
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.build(PriceOptions)
     pricing = priced(
         read_comparison(options.results),

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, comparison_outputs
+from lightloom.cli.outputs import checked_outputs, comparison_outputs
 from lightloom.cli.terminal import remarks_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Strict, check
@@ -78,8 +78,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.study.shared_cluster.jobs_file import has_jobs
     from lightloom.study.sweep.study import load_sweep
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     given: dict[str, Any] = {
         name: call.tables[name] for name in ("study", "point") if name in call.tables
     }

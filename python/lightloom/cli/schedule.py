@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lightloom import demand, plugins, schedule
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError, expected_one_of
 from lightloom.inputs.fields import Choices, field_of
@@ -240,8 +240,7 @@ def _output() -> Panel:
 
 
 def _run(call: CommandCall) -> None:
-    outputs = call.take(Outputs, "output").with_page()
-    outputs.check(call.tables)
+    outputs = checked_outputs(call).with_page()
     _schedule(call.build(ScheduleOptions), outputs, call)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import checked_outputs, json_panel
 from lightloom.cli.terminal import confirm, remarks_console, results_console
 from lightloom.errors import InputError
 from lightloom.study.sweep.call import SweepCallOptions
@@ -61,8 +61,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.report.sweep_table import print_sweep
     from lightloom.study.sweep.study import load_sweep
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.build(SweepCallOptions)
     study = load_sweep(options.study)
     _say_size(study, asks=not options.yes)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from lightloom.cli.compare import Settings
 from lightloom.cli.goodput import scenario_of
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.switch_map.options import MapOptions
@@ -69,8 +69,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.report.plots_map import write_map_drawing
     from lightloom.study.switch_map import switch_map
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.take(MapOptions, "map")
     # which options of a fabric are for is checked against those that are compared
     call.tables["fabrics"] = options.fabrics

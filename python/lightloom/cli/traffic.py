@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option, put
-from lightloom.cli.outputs import Outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.errors import InputError
 from lightloom.inputs.strict import Strict
@@ -112,8 +112,7 @@ def _run(call: CommandCall) -> None:
     )
     from lightloom.study.compare.traffic import job_traffic
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     view = call.take(TrafficOptions, "view")
     if "model" not in call.tables:
         raise InputError("MODEL is missing; add it, such as lightloom traffic mixtral-8x7b")

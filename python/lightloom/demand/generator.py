@@ -40,10 +40,11 @@ def synthetic(
     Parameters
     ----------
     regime
-        ``auxiliary`` and ``natural`` (trained and balanced by a loss or by biases), ``mixtral``
-        (one public matrix, without effective balancing), ``pair`` and ``sparse`` (stress),
-        ``calm``, ``volatile``, ``extreme`` and ``drifting`` (layers tied by topics), or
-        ``uniform`` (forced balance). ``balanced`` and ``skewed`` mean ``uniform`` and ``mixtral``.
+        ``auxiliary`` and ``natural`` (trained and balanced by a loss or by biases), ``learned`` (as
+        ``natural``, from the first steps of training on), ``mixtral`` (one public matrix, without
+        effective balancing), ``pair`` and ``sparse`` (stress), ``calm``, ``volatile``, ``extreme``
+        and ``drifting`` (layers tied by topics), or ``uniform`` (forced balance). ``balanced`` and
+        ``skewed`` mean ``uniform`` and ``mixtral``.
     ranks, experts, tokens_per_rank, top_k
         See :class:`~lightloom.demand.source.Shape`.
     seed

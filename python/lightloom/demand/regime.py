@@ -15,6 +15,7 @@ from lightloom.hardware.values import Provenance, Source, Table, Value, parse_ta
 REGIMES = (
     "auxiliary",
     "natural",
+    "learned",
     "mixtral",
     "pair",
     "sparse",

@@ -27,6 +27,7 @@ from lightloom.fabric.option_types import (
     OptionalPositive,
     OptionalQuantity,
     PartNames,
+    Quantities,
     Quantity,
     Spares,
     Switch,
@@ -82,6 +83,24 @@ class Chronos(FabricOptions):
         description="Length of every time slot; by default each is as long as what it carries"
         " takes.",
     )
+    lower_latencies_s: Quantities = Field(
+        (),
+        description="Latency inside each tier of crossbars below the highest, from the lowest on,"
+        " such as 2 us,4 us; by default latency_s.",
+    )
+    lower_slots_s: Quantities = Field(
+        (),
+        description="Length of the time slots inside each tier below the highest, from the lowest"
+        " on; by default slot_s.",
+    )
+    sync_error_s: Quantity = Field(
+        0.0,
+        description="By how much NICs hear too early or too late that a slot begins: the guard time"
+        " is longer by twice that.",
+    )
+    control_share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = Field(
+        0.0, description="Share of every NIC's time that messages of control take."
+    )
     aligned: Switch = Field(
         False,
         description="NICs send early by their latency, so that slots of an all-to-all need not"
@@ -108,6 +127,11 @@ class Chronos(FabricOptions):
         0.0,
         description="Mean of an exponential time by which each member of a collective is late; all"
         " of it waits for the last.",
+    )
+    delayed: Annotated[str, OneOf(("members", "all"))] = Field(
+        "members",
+        description="Who waits for a late member: those of its collective, or all, as the next slot"
+        " is everybody's.",
     )
     straggler_seed: Annotated[int, Field(ge=0, lt=2**32, strict=True)] = Field(
         1, description="Seed of these times."
@@ -141,7 +165,7 @@ class Chronos(FabricOptions):
                 f"failed: {failed} servers, and {self.spare_servers} spare ones: expected"
                 f" spare_servers = {failed} at least"
             )
-        if self.slot_s is not None and self.held:
+        if (self.slot_s is not None or self.lower_slots_s) and self.held:
             raise FabricError("held is for slots as long as what they carry: leave out slot_s")
         return self
 
@@ -251,7 +275,8 @@ class Chronos(FabricOptions):
 
     def _guard_s(self) -> float:
         guard_s = self.guard_s
-        return crossbar_technology(self.technology).guard_s if guard_s is None else guard_s
+        turning_s = crossbar_technology(self.technology).guard_s if guard_s is None else guard_s
+        return turning_s + 2 * self.sync_error_s
 
     def _latency_s(self, cluster: Cluster) -> float:
         if self.latency_s is not None:
@@ -261,15 +286,10 @@ class Chronos(FabricOptions):
     def _crossbars(self, cluster: Cluster, context: FabricContext | None) -> Crossbars:
         late = (to_ps(self.straggler_s), self.straggler_seed) if self.straggler_s else None
         latency_s, guard_s = self._latency_s(cluster), self._guard_s()
-        if self.slot_s is not None and self.slot_s <= latency_s + guard_s:
-            raise FabricError(
-                f"{self.name}: slot_s = {show_time(self.slot_s)} is over before data arrives:"
-                f" expected more than {show_time(latency_s)} of latency and {show_time(guard_s)} of"
-                " guard time"
-            )
+        self._check_slot("slot_s", self.slot_s, latency_s)
         return Crossbars(
             nics=cluster.nics_per_server,
-            nic_rate_bps=cluster.nic_rate_bps,
+            nic_rate_bps=round(cluster.nic_rate_bps * (1 - self.control_share)),
             latency_ps=to_ps(latency_s),
             guard_ps=to_ps(guard_s),
             methods=tuple(
@@ -279,8 +299,42 @@ class Chronos(FabricOptions):
             aligned=self.aligned,
             held=self.held,
             lateness=late,
+            all_wait=self.delayed == "all",
+            lower_tiers=self._lower_tiers(cluster),
             failed=self._failed_nics(cluster),
             spare_planes=self.spare_planes,
+        )
+
+    def _check_slot(self, name: str, slot_s: float | None, latency_s: float) -> None:
+        guard_s = self._guard_s()
+        if slot_s is not None and slot_s <= latency_s + guard_s:
+            raise FabricError(
+                f"{self.name}: {name} = {show_time(slot_s)} is over before data arrives: expected"
+                f" more than {show_time(latency_s)} of latency and {show_time(guard_s)} of guard"
+                " time"
+            )
+
+    def _lower_tiers(self, cluster: Cluster) -> tuple[tuple[int, int, int | None], ...]:
+        """Servers, latency and slot of each tier whose slots differ from those of the highest."""
+        tree = self._tree(cluster)
+        below = tree.tiers(cluster.servers) - 1
+        reaches = (tree.servers_per_tor, tree.servers_per_pod)[:below]
+        for name in ("lower_latencies_s", "lower_slots_s"):
+            if len(given := getattr(self, name)) not in (0, below):
+                tiers = f"{below + 1} tier{'s' * (below > 0)}"
+                raise FabricError(
+                    f"{self.name}: {name}: {len(given)} values for crossbars of {tiers}: expected"
+                    f" one for each of the {below} below the highest"
+                )
+        if not (self.lower_latencies_s or self.lower_slots_s):
+            return ()
+        latencies = self.lower_latencies_s or (self._latency_s(cluster),) * below
+        slots = self.lower_slots_s or (self.slot_s,) * below
+        for slot_s, latency_s in zip(slots, latencies, strict=True):
+            self._check_slot("lower_slots_s", slot_s, latency_s)
+        return tuple(
+            (reach, to_ps(latency_s), None if slot_s is None else to_ps(slot_s))
+            for reach, latency_s, slot_s in zip(reaches, latencies, slots, strict=True)
         )
 
     def _decisions(

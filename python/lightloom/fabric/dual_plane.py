@@ -80,7 +80,9 @@ class DualPlane(PacketTrees):
         others = Failures(nics=lost.nics, servers=lost.servers)
         whole = self._without(others, dataclasses.replace(planes, **rates), cluster)
         whole = dataclasses.replace(whole, shared_planes=self.planes)
-        return self._without_ports(whole, cluster) if lost.eps_nics else whole
+        if lost.eps_nics:
+            return self._without_ports(whole, cluster)
+        return dataclasses.replace(whole, sprayed_planes=left)
 
     def _without_ports(self, eps: Eps, cluster: Cluster) -> Eps:
         """Every NIC as one for each plane that is left; those of ports that have failed join none.

@@ -68,7 +68,8 @@ class Eps:
     ``tor_uplink_bps`` is the rate of all uplinks of a ToR, where they can be a bottleneck;
     ``tor_uplink_reached_bps`` what fluid flows reach of it where some collide. ``failed`` NICs, as
     (server, NIC), join nothing; ``replaced`` servers have a spare one under other ToRs. A
-    simulation does not see ``shared_planes``, networks that all NICs are on and spray over.
+    simulation does not see ``shared_planes``, networks that all NICs are on; packets are sprayed
+    over ``sprayed_planes`` of these by transports that tolerate overtaking, and flows see one.
     """
 
     kind: ClassVar[str] = "eps"
@@ -85,6 +86,7 @@ class Eps:
     failed: tuple[tuple[int, int], ...] = ()
     replaced: tuple[int, ...] = ()
     shared_planes: int = 1
+    sprayed_planes: int = 1
 
 
 @dataclass(frozen=True)
@@ -257,8 +259,11 @@ class Crossbars:
     between two slots. Each all-to-all takes the matchings that end first of those that ``methods``
     find: pairs of a name of ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, and of the time
     by members that it takes where demand is not known beforehand, in picoseconds. Members are late
-    by an exponential time: ``lateness`` is its mean in picoseconds and a seed. ``failed`` NICs, as
-    (server, NIC), have no circuits. A simulation does not see ``spare_planes``.
+    by an exponential time: ``lateness`` is its mean in picoseconds and a seed; all ports wait with
+    them if ``all_wait``. Servers that share a lower tier of crossbars have slots of their own:
+    ``lower_tiers`` are how many follow each other there, their latency and the length of a slot,
+    from the lowest tier on. ``failed`` NICs, as (server, NIC), have no circuits. A simulation does
+    not see ``spare_planes``.
     """
 
     kind: ClassVar[str] = "crossbar"
@@ -272,6 +277,8 @@ class Crossbars:
     aligned: bool = False
     held: bool = False
     lateness: tuple[int, int] | None = None
+    all_wait: bool = False
+    lower_tiers: tuple[tuple[int, int, int | None], ...] = ()
     failed: tuple[tuple[int, int], ...] = ()
     spare_planes: int = 0
 

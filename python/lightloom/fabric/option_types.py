@@ -52,6 +52,10 @@ def _optional_quantity(value: Any, info: Info) -> float | None:
     return None if value is None else _quantity(value, info)
 
 
+def _quantities(value: Any, info: Info) -> list[float]:
+    return [parse_named(part, info) for part in comma_list(value)]
+
+
 #: a quantity that may be zero, and ones that may be left out (``Positive``: not zero)
 Quantity = Annotated[float, BeforeValidator(_quantity), Field(ge=0)]
 OptionalQuantity = Annotated[
@@ -60,6 +64,8 @@ OptionalQuantity = Annotated[
 OptionalPositive = Annotated[
     Annotated[float, Field(gt=0)] | None, BeforeValidator(_optional_quantity)
 ]
+#: several that are above zero, joined by commas
+Quantities = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(_quantities)]
 #: a share of a whole, not nothing of it
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 #: a field of fabrics with packet switches

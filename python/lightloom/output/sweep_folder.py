@@ -382,4 +382,16 @@ def rows_of_folder(path: Path) -> polars.LazyFrame:
     files = sorted((path / ROWS).glob("*.parquet"))
     if not files:
         raise InputError(f"{path}: no rows of a sweep; expected the --out of lightloom sweep")
-    return polars.scan_parquet(files).sort("point", "fabric", maintain_order=True)
+    try:
+        rows = polars.scan_parquet(files)
+        columns = rows.collect_schema().names()
+    except (polars.exceptions.PolarsError, OSError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: rows cannot be read: {reason}") from None
+    missing = [name for name in ("point", "fabric") if name not in columns]
+    if missing:
+        raise InputError(
+            f"{path}: no rows of a sweep: there is no column {missing[0]}; for another table, name"
+            " its file"
+        )
+    return rows.sort("point", "fabric", maintain_order=True)

@@ -8,20 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from lightloom.inputs.arguments import path_of
 from lightloom.output.sweep_folder import read_manifest, rows_of_folder
-from lightloom.shown import Shown, views
+from lightloom.shown import ShownRows
 from lightloom.study.sweep.axes import GOALS
 
 if TYPE_CHECKING:
     import polars
-
-    from lightloom.report.figure import Figure
 
 #: points that are listed as the best
 MOST_BEST = 5
 
 
 @dataclass(frozen=True, repr=False)
-class SweepResults(Shown):
+class SweepResults(ShownRows):
     """What a sweep has found so far; tables are read when they are asked for.
 
     Attributes
@@ -68,12 +66,9 @@ class SweepResults(Shown):
         """Return all rows, sorted by point and fabric."""
         return rows_of_folder(self.path).collect()
 
-    def to_pandas(self) -> Any:
-        """Return all rows as a table of pandas, which has to be installed."""
-        import importlib
-
-        frame: Any = importlib.import_module("pandas").DataFrame
-        return frame(self.to_polars().to_dict(as_series=False))
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all rows, sorted by point and fabric."""
+        return self.to_polars().to_dicts()
 
     def best(self, count: int = MOST_BEST) -> list[dict[str, Any]]:
         """The best rows by the goal of the study, of equal results one."""
@@ -110,10 +105,6 @@ class SweepResults(Shown):
             f"plans change their source: {', '.join(parts)}, which moves a curve over sizes, too;"
             ' plan.source = "search" makes it one'
         )
-
-    def plot(self) -> Figure:
-        """Draw speed against the cost of the cluster, the best point of each fabric marked."""
-        return views().draw(self)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""

@@ -107,6 +107,7 @@ def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
         },
         "remarks": list(run.remarks),
         "unfinished": run.unfinished.tolist(),
+        "unfinished_received_bytes": run.unfinished_received_bytes.tolist(),
         "fct_s": spread(run.fct_s),
         "slowdown": spread(run.slowdown),
         "end_s": run.end_s,

@@ -17,6 +17,9 @@ from lightloom.units import parse_quantity, to_ps
 MAX_FAILURES, MAX_TIME_S = 1_000, 1_000.0
 
 
+#: time until all switches know of a failure, or of its end, by default
+DETECTION_S = 1e-3
+
 #: when links fail, when they are repaired if ever, in picoseconds, and which, both ways
 Failed = tuple[int, int | None, list[int]]
 
@@ -33,7 +36,7 @@ def failed_links(failures: Sequence[str], graph: NetworkGraph) -> list[Failed]:
         raise InputError(f"{len(failures):,} failures: expected at most {MAX_FAILURES:,}")
     found: list[Failed] = []
     for text in failures:
-        what, start_s, span_s = _parse(text)
+        what, start_s, span_s = parse_failure(text)
         repaired_ps = None if span_s is None else to_ps(start_s + span_s)
         a, colon, b = what.partition(":")
         try:
@@ -44,8 +47,14 @@ def failed_links(failures: Sequence[str], graph: NetworkGraph) -> list[Failed]:
     return found
 
 
-def _parse(text: str) -> tuple[str, float, float | None]:
-    """What fails, when, and for how long, if not for good."""
+def parse_failure(text: str) -> tuple[str, float, float | None]:
+    """What fails, when, and for how long, if not for good, in seconds.
+
+    Raises
+    ------
+    InputError
+        If it is not written as above.
+    """
     what, at, when = (part.strip() for part in text.partition("@"))
     start, plus, span = (part.strip() for part in when.partition("+"))
     if not what or not at or not start or (plus and not span):

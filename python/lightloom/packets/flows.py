@@ -21,7 +21,7 @@ from lightloom.errors import InputError, echo
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, Whole, parse_table
-from lightloom.packets.foreign_flows import foreign_flows
+from lightloom.packets.foreign_flows import foreign_flows, foreign_remarks
 from lightloom.packets.scenario import MAX_SIZE
 from lightloom.units import PS_PER_S
 
@@ -69,6 +69,8 @@ class Flows:
         Operations that decide when flows begin, in the place of ``start_s`` and ``after``.
     priority
         From 0 to 7, of which ports send higher ones first; ``None`` where all are 0.
+    remarks
+        What of a list in the form of another simulator is not simulated, a sentence each.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class Flows:
     delay_s: npt.NDArray[np.float64] | None = None
     programs: Programs | None = None
     priority: Whole | None = None
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse columns that are not as :func:`make_flows` makes them."""
@@ -313,6 +316,7 @@ def parse_flows(content: bytes, name: str) -> Flows:
             start_s=foreign["start_s"],
             name=name,
             lines=foreign["lines"],
+            remarks=foreign_remarks(foreign, name),
         )
     table = parse_table(content, name, COLUMNS)
     starts_us = table.numbers("start_us") if "start_us" in table.places else np.zeros(len(table))

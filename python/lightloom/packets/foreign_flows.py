@@ -23,8 +23,8 @@ _CONNECTION = re.compile(r"([0-9]{1,18})->([0-9]{1,18})((?: \w+ [\d.eE+-]+)*)")
 #: what a connection may say: the first are read, the others do not matter here
 _READ, _IGNORED = ("start", "size"), ("id", "prio")
 
-#: source, destination, bytes and start in seconds of a line
-_Row = tuple[int, int, int, float]
+#: source, destination, bytes, start in seconds and priority of a line
+_Row = tuple[int, int, int, float, int]
 
 
 def foreign_flows(content: bytes, name: str) -> dict[str, npt.NDArray[Any]] | None:
@@ -54,6 +54,18 @@ def foreign_flows(content: bytes, name: str) -> dict[str, npt.NDArray[Any]] | No
     return None
 
 
+def foreign_remarks(columns: dict[str, npt.NDArray[Any]], name: str) -> tuple[str, ...]:
+    """What of such a list is not simulated: priorities, which share links by weights there."""
+    found = np.unique(columns["priority"]).tolist()
+    if len(found) < 2:
+        return ()
+    named = ", ".join(map(str, found[:4])) + (", ..." if len(found) > 4 else "")
+    return (
+        f"{echo(name, quoted=False)}: its priorities ({named}) are not read, as they are no strict"
+        " ones; a table of flows has those in the column priority",
+    )
+
+
 def _columns(
     lines: list[tuple[int, str]], name: str, parse: Callable[[str], _Row]
 ) -> dict[str, npt.NDArray[Any]]:
@@ -63,12 +75,13 @@ def _columns(
             rows.append(parse(line))
         except InputError as error:
             raise InputError(f"{name}, line {number}: {error}") from None
-    source, destination, size, start_s = zip(*rows, strict=True) if rows else ((), (), (), ())
+    source, destination, size, start_s, priority = zip(*rows, strict=True) if rows else ((),) * 5
     return {
         "source": np.array(source, np.int64),
         "destination": np.array(destination, np.int64),
         "size_bytes": np.array(size, np.int64),
         "start_s": np.array(start_s, np.float64),
+        "priority": np.array(priority, np.int64),
         "lines": np.array([number for number, _ in lines], np.int64),
     }
 
@@ -85,7 +98,9 @@ def _connection(line: str) -> _Row:
         )
     if match is None or not set(_READ) <= said.keys() or not _WHOLE.fullmatch(said["size"]):
         raise InputError(f"{echo(line)}: expected such as '0->13 start 0 size 2000000'")
-    return int(match[1]), int(match[2]), int(said["size"]), _number(said["start"], line) / 1e12
+    start_s = _number(said["start"], line) / 1e12
+    priority = int(_number(said.get("prio", "0"), line))
+    return int(match[1]), int(match[2]), int(said["size"]), start_s, priority
 
 
 def _ns3_flow(line: str) -> _Row:
@@ -95,7 +110,8 @@ def _ns3_flow(line: str) -> _Row:
             f"{echo(line)}: expected source, destination, priority, port, bytes and seconds, such "
             "as '0 13 3 100 2000000 2.0'"
         )
-    return int(words[0]), int(words[1]), int(words[4]), _number(words[5], line)
+    start_s = _number(words[5], line)
+    return int(words[0]), int(words[1]), int(words[4]), start_s, int(words[2])
 
 
 def _number(word: str, line: str) -> float:

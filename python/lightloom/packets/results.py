@@ -192,6 +192,8 @@ class PacketRun(Shown):
         threads simulated it.
     undivided
         Why one thread simulated it though two were requested; ``None`` if that is not so.
+    unfinished_received_bytes
+        Payload of each of the flows that have not finished that its receiver has.
     remarks
         What makes the network slower or better than any that is built, a sentence each: windows
         and pauses that hold less than a round trip, queues without end, packets that overtake.
@@ -226,6 +228,7 @@ class PacketRun(Shown):
     events: int
     peak_packets: int
     undivided: str | None
+    unfinished_received_bytes: Counts
     remarks: tuple[str, ...]
     run_hash: str
     wall_s: float

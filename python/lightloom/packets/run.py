@@ -120,7 +120,7 @@ def simulate_flows(
         slowdown=collect.slowdown,
         began_s=collect.began_s,
         wall_s=wall_s,
-        **{**report, **_parts(report)},
+        **{**report, **_parts(report, flows)},
     )
 
 
@@ -136,11 +136,11 @@ def _run_values(scenario: PacketScenario, record: Record) -> dict[str, object]:
     }
 
 
-def _parts(report: Mapping[str, Any]) -> dict[str, Any]:
+def _parts(report: Mapping[str, Any], flows: Flows) -> dict[str, Any]:
     """The tables and the remarks of a run."""
     samples, operations = report["samples"], report["operations"]
     return {
-        "remarks": tuple(report["remarks"]),
+        "remarks": (*flows.remarks, *report["remarks"]),
         "links": LinkCounters(**report["links"]),
         "samples": None if samples is None else QueueSamples(**samples),
         "trace": PacketTrace(**report["trace"]),

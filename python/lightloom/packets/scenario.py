@@ -127,6 +127,23 @@ class NetworkTable(Strict):
         None,
         description="How flows choose among planes: {choices}; by hash by default.",
     )
+    plane_silence_s: Seconds | None = Field(
+        None,
+        description="spray: time without an arrival after which a NIC takes a plane for failed; "
+        "by default two round trips and what a full queue takes.",
+    )
+    shared_buffer_bytes: Size | None = Field(
+        None,
+        description="Data that the ports of a switch queue together, in place of a limit for each.",
+    )
+    alpha: Annotated[Number, Field(gt=0, le=1e6)] | None = Field(
+        None,
+        description="A queue holds at most alpha times what is free of a shared buffer; 1 by "
+        "default.",
+    )
+    loss: Annotated[Number, Field(ge=0, lt=1)] = Field(
+        0.0, description="Probability that a packet is lost on a link, whatever it carries."
+    )
     links: File | None = Field(
         None,
         description="Custom topology: CSV with the columns a, b (host number or switch name), "

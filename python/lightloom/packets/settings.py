@@ -90,6 +90,9 @@ class PacketSettings:
             "paths": transport.pop("paths", None),
             "routing": network.routing,
             "flowlet_gap_s": flowlet_gap_of(network),
+            "plane_silence_s": _plane_silence_of(network),
+            "shared_buffer": _shared_buffer_of(network),
+            "loss": network.loss,
             "seed": seed,
         }
         return _for_core(config), {"name": self.transport, **_for_core(transport)}
@@ -331,6 +334,24 @@ def flowlet_gap_of(network: NetworkTable) -> float:
             f"flowlet_gap_s is for the routing flowlet, not {network.routing}; leave it out"
         )
     return network.flowlet_gap_s
+
+
+def _shared_buffer_of(network: NetworkTable) -> dict[str, Any] | None:
+    if network.shared_buffer_bytes is None:
+        if network.alpha is not None:
+            raise InputError("alpha is for a shared buffer; give shared_buffer_bytes, too")
+        return None
+    alpha = 1.0 if network.alpha is None else network.alpha
+    return {"bytes": network.shared_buffer_bytes, "alpha": alpha}
+
+
+def _plane_silence_of(network: NetworkTable) -> float | None:
+    if network.plane_silence_s is not None and network.plane_choice != "spray":
+        raise InputError(
+            "plane_silence_s is for packets that are sprayed over planes; leave it out, or give "
+            "plane_choice spray"
+        )
+    return network.plane_silence_s
 
 
 def _fat_tree(network: NetworkTable) -> dict[str, Any]:

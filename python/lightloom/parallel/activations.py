@@ -7,6 +7,9 @@ under which recomputation it is not kept. Sources of the rows:
   computed in tiles; ``attention`` recomputes its core.
 - Megatron-Core, ``--recompute-modules``: ``selective`` is ``layernorm``, ``moe_act`` (here of dense
   layers, too) and ``mla_up_proj``.
+- torchtitan, ``SelectiveAC`` (``distributed/activation_checkpoint.py``): results of attention,
+  reductions and every second product of a layer are kept (``products`` computes the others again),
+  of a feed-forward its gate's and its result, which is as large as the residual here.
 - Megatron-Core, ``--moe-token-dispatcher-type``: since 0.12 ("Memory efficient token permutation",
   2659630721 of 2025-04-09) every dispatcher weights tokens between the two products of an expert,
   so that ``allgather``, ``alltoall`` and ``flex`` keep the copies that experts read and none of
@@ -55,11 +58,11 @@ TENSORS = {
     "input": Tensor("other", ()),
     "residual": Tensor("other"),
     # before attention and before the feed-forward
-    "normalized": Tensor("linear", ("selective", "full")),
+    "normalized": Tensor("linear", ("selective", "products", "full")),
     # queries, keys, values, gates; of latent attention no more than its latents
     "projected": Tensor("other"),
     # what heads of latent attention have more than the latents
-    "up_projected": Tensor("other", ("selective", "full")),
+    "up_projected": Tensor("other", ("selective", "products", "full")),
     "attended": Tensor("attention", ("attention", "full")),
     # copies of tokens at their experts
     "dispatched": Tensor("linear"),
@@ -67,7 +70,9 @@ TENSORS = {
     "returned": Tensor("other"),
     # before and after the activation function of feed-forwards and experts
     "widened": Tensor("function"),
-    "activated": Tensor("linear", ("selective", "full")),
+    # what it is multiplied with in gated feed-forwards that every token passes
+    "gated": Tensor("function", ("products", "full")),
+    "activated": Tensor("linear", ("selective", "products", "full")),
 }
 
 
@@ -139,17 +144,21 @@ def _feed_forward(
 ) -> Iterator[tuple[str, float]]:
     """What the feed-forward network keeps, or experts do."""
     sharded = plan.micro_batch_size * plan.seq_len / plan.cp / plan.tp
-    #: tokens of networks, and how wide these are
-    networks = [(sharded, float(model.ffn_width(layer)))]
+    #: tokens of networks, and how wide these are: dense, and of routed experts
+    dense = [(sharded, float(model.ffn_width(layer)))]
+    routed: list[tuple[float, float]] = []
     if model.moe_layers[layer]:
-        routed = plan.tokens_per_ep_rank * model.experts_per_token
-        yield "dispatched", routed * model.expert_hidden
+        copies = plan.tokens_per_ep_rank * model.experts_per_token
+        yield "dispatched", copies * model.expert_hidden
         if keeps_outputs:
-            yield "returned", routed * model.expert_hidden / plan.etp
-        networks = [
-            (routed, model.expert_ffn_size / plan.etp),
-            (sharded, model.shared_expert_ffn_size),
-        ]
-    for tokens, width in networks:
+            yield "returned", copies * model.expert_hidden / plan.etp
+        routed = [(copies, model.expert_ffn_size / plan.etp)]
+        dense = [(sharded, float(model.shared_expert_ffn_size))]
+    for tokens, width in routed:
         yield "widened", tokens * width * (2 if model.gated_ffn else 1)
+        yield "activated", tokens * width
+    for tokens, width in dense:
+        yield "widened", tokens * width
+        if model.gated_ffn:
+            yield "gated", tokens * width
         yield "activated", tokens * width

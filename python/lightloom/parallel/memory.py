@@ -36,12 +36,20 @@ from lightloom.parallel.pipeline import peak_in_flight
 from lightloom.parallel.plan import Plan, balanced_layout
 from lightloom.practice import ActivationCache, Precision, Recompute, Sharded, StatePrecision
 
-RECOMPUTE: tuple[Recompute, ...] = get_args(Recompute)
+#: what a plan may recompute where nobody says it, from less to more
+RECOMPUTE: tuple[Recompute, ...] = ("none", "selective", "attention", "full")
 
 Floats = npt.NDArray[np.float64]
 
 #: bytes per parameter of Adam: FP32 master copy and two moments in each format
 _OPTIMIZER_BYTES = {"fp32": 12.0, "bf16": 8.0}
+
+
+def recomputation_from(level: Recompute) -> tuple[Recompute, ...]:
+    """A level of recomputation, and those that keep less and are chosen without being named."""
+    if level in RECOMPUTE:
+        return RECOMPUTE[RECOMPUTE.index(level) :]
+    return (level, RECOMPUTE[-1])
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,8 @@ class MemoryOptions:
     recompute
         Activations that the backward pass computes again: ``none``, ``selective`` (norms,
         activation functions, up-projections of latent attention), ``attention`` (scores and
-        their product with the values) or ``full`` (every layer, only its input is kept).
+        their product with the values), ``products`` (as ``selective``, and every second product
+        of a layer) or ``full`` (every layer, only its input is kept).
     precision
         Format of linear layers: in FP8 and MXFP8 their inputs are kept in it, and layers have
         copies of their weights in it, by rows and by columns.
@@ -120,10 +129,9 @@ class MemoryOptions:
 
     def __post_init__(self) -> None:
         """Refuse what is not a size or a share."""
-        if self.recompute not in RECOMPUTE:
-            raise PlanError(
-                f"recompute = {echo(self.recompute)}: {expected_one_of(self.recompute, RECOMPUTE)}"
-            )
+        if self.recompute not in get_args(Recompute):
+            choices = expected_one_of(self.recompute, get_args(Recompute))
+            raise PlanError(f"recompute = {echo(self.recompute)}: {choices}")
         if self.state_precision not in _OPTIMIZER_BYTES:
             choices = expected_one_of(self.state_precision, _OPTIMIZER_BYTES)
             raise PlanError(f"state precision = {echo(self.state_precision)}: {choices}")

@@ -27,11 +27,13 @@ from lightloom.report.plots import Point, pareto
 from lightloom.report.plots_circuits import matrix_drawing
 from lightloom.report.plots_map import map_drawing
 from lightloom.report.plots_packets import distribution
+from lightloom.report.plots_purchase import candidates_drawing
 from lightloom.report.plots_schedule import MAX_SOURCES, gantt
 from lightloom.report.plots_svg import fabric_styles
 from lightloom.schedule import PermutationSchedule
 from lightloom.study.compare.results import Comparison
 from lightloom.study.goodput.results import Goodput
+from lightloom.study.purchase.results import PurchaseAdvice
 from lightloom.study.scheduling.port_times import busiest, port_times
 from lightloom.study.scheduling.results import ScheduleComparison
 from lightloom.study.switch_map.results import SwitchMap
@@ -134,6 +136,11 @@ def goodput_figure(goodput: Goodput) -> Figure:
 def map_figure(found: SwitchMap) -> Figure:
     """Delay against bring-up, and delay against the price of a port."""
     return Figure("For which circuit switches does it pay?", map_drawing(found), 660)
+
+
+def purchase_figure(advice: PurchaseAdvice) -> Figure:
+    """Price against pace of the candidates."""
+    return Figure("Price and pace of the candidates", str(candidates_drawing(advice)), 470)
 
 
 def schedule_figure(comparison: ScheduleComparison) -> Figure:

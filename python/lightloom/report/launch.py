@@ -213,6 +213,8 @@ def _megatron_remarks(job: ModelJob) -> Iterator[str]:
         yield "not in it: all-to-alls hidden behind chunks of the tokens"
     if plan.strategy != "O1":
         yield f"not in it: strategy {plan.strategy} of the all-to-alls, see lightloom.torch"
+    if job.fitted.options.recompute == "products":
+        yield "not in it: every second product is computed again, as torchtitan does"
     if job.options.gradient_bytes == 2:
         yield "gradients are reduced in BF16: --grad-reduce-in-bf16, or in the recipe of precision"
 

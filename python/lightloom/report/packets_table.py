@@ -153,8 +153,14 @@ def verdict(run: PacketRun) -> list[str]:
     more = " and more" if len(left) > _NAMED else ""
     return [
         f"{total - len(left):,} of {total:,} flows finished by {show_time(run.end_s)}; "
-        f"unfinished: {named}{more}."
+        f"unfinished: {named}{more}; their receivers have {_received(run)}."
     ]
+
+
+def _received(run: PacketRun) -> str:
+    """How much of the flows that have not finished is there."""
+    received, sent = run.unfinished_received_bytes, run.flows.size_bytes[run.unfinished]
+    return f"{show_bytes(int(received.sum()))} of {show_bytes(int(sent.sum()))}"
 
 
 def _slowest(run: PacketRun) -> str:

@@ -127,7 +127,8 @@ def _column(rows: polars.DataFrame, name: str, inputs: tuple[str, ...]) -> dict[
     column["levels"] = levels
     if name == "fabric":
         kinds = rows["kind"] if "kind" in rows.columns else rows["fabric"]
-        pairs = dict(zip(rows["fabric"].to_list(), kinds.to_list(), strict=True))
+        texts = map(_text, rows["fabric"].to_list())
+        pairs = dict(zip(texts, map(_text, kinds.to_list()), strict=True))
         styles = fabric_styles([(level, pairs[level]) for level in levels])
         column["colors"] = [styles[level].color for level in levels]
     return column

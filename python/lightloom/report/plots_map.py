@@ -145,7 +145,7 @@ def _prices(found: SwitchMap) -> list[Markup]:
     curves = [c for c in found.curves if c.degree == found.main.degree]
     x = _delays(70, 70 + _PANEL)
     delays = np.geomspace(SHORTEST_S, LONGEST_S, 60).tolist()
-    every = [product.port_usd for product in found.products]
+    every = [product.port_usd for product in found.products if product.port_usd > 0]
     every += [
         price
         for curve in curves
@@ -153,8 +153,8 @@ def _prices(found: SwitchMap) -> list[Markup]:
         for price in _line_of(curve, metric, delays)
         if price > 0
     ]
-    low = math.log10(min(every)) - 0.15
-    y = Axis(low, math.log10(max(every)) + 0.15, _PANEL - 10, 14)
+    low = math.log10(min(every, default=1.0)) - 0.15
+    y = Axis(low, math.log10(max(every, default=10.0)) + 0.15, _PANEL - 10, 14)
     marks = decades(y, show="{:,g}".format)
     parts = [*grid_lines(x, y, _time_marks(x), marks)]
     parts += axis_names(x, y, "switching delay + bring-up", "price of a port [$]")
@@ -175,7 +175,9 @@ def _prices(found: SwitchMap) -> list[Markup]:
     for number, product in enumerate(found.products):
         for bring_up_s, look in ((found.today_s, "product"), (0.0, "hollow")):
             at = f"{x(_within(product.delay_s + bring_up_s)):.1f}"
-            place = f"translate({at} {y(math.log10(product.port_usd)):.1f}) scale(.8)"
+            # what is free stands at the foot
+            height = y(math.log10(product.port_usd) if product.port_usd > 0 else low)
+            place = f"translate({at} {height:.1f}) scale(.8)"
             parts.append(tag("path", d=MARKS[number], transform=place, class_=look))
     lines = [(n, words) for n, words, _ in legend]
     return [*parts, *_legend(lines, x.start, _PANEL + 52, [dash for *_, dash in legend])]

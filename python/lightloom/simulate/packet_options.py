@@ -25,6 +25,10 @@ class Packets:
         ``once``: what happens several times alike in a whole step is simulated once. ``each``:
         every time, with the same result; flows that may meet are in a network of their own.
         ``together``: all flows in one network.
+    plane_failure
+        The plane that fails, of a fabric whose NICs spray packets over several, when, when it works
+        again if ever, and how long until all switches know of either, in picoseconds. All flows
+        are then in one network.
     full
         Whether a whole step may run as packets whatever its size.
     """
@@ -34,4 +38,5 @@ class Packets:
     queue_bytes: int | None = None
     seed: int = 1
     repeats: Literal["once", "each", "together"] = "once"
+    plane_failure: tuple[int, int, int | None, int] | None = None
     full: bool = False

@@ -214,8 +214,8 @@ class Run:
         worker's time is charged to what its releaser did. Sums to the step time.
     mean_s
         Seconds per category, mean over workers; sums to the step time. All-to-alls and rings
-        include the wait for their members; ``bubble`` is waiting for the pipeline and for the end
-        of the step.
+        include the wait for their members, but not for those that are late at random, which is
+        ``straggler``; ``bubble`` is waiting for the pipeline and for the end of the step.
     role_s
         The same per role (pipeline stage), mean over its workers.
     straggler_wait_s
@@ -304,6 +304,11 @@ def run_of(outcome: dict[str, Any], custom_allocator: str | None, ocs: Ocs | Non
     totals = [sum(column) for column in zip(*(spent for _, _, spent in roles), strict=True)]
     workers = sum(workers for _, workers, _ in roles)
     straggler_wait_ps = values.pop("straggler_wait_ps")
+    mean_s = _by_category(names, totals, workers)
+    for name, late_s in _by_category(names, values.pop("late_ps"), workers).items():
+        if late_s:
+            mean_s[name] -= late_s
+            mean_s["straggler"] = mean_s.get("straggler", 0.0) + late_s
     for row in outcome["snapshots"]:
         if custom_allocator is not None and row["chosen"] != "static":
             row["chosen"] = custom_allocator
@@ -318,7 +323,7 @@ def run_of(outcome: dict[str, Any], custom_allocator: str | None, ocs: Ocs | Non
         "in_flight": None if in_flight is None else BytesInFlight(**in_flight),
     }
     return Run(
-        mean_s=_by_category(names, totals, workers),
+        mean_s=mean_s,
         role_s={name: _by_category(names, spent, number) for name, number, spent in roles},
         straggler_wait_s=straggler_wait_ps / workers / PS_PER_S,
         **{**values, **parts},

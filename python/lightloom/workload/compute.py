@@ -4,9 +4,9 @@
 ``micro_batch_size * seq_len / cp``, before the tensor-parallel split. Weight gradients accumulate
 in FP32 as in Megatron, norms and residuals are split over the tensor-parallel group (sequence
 parallelism). Backward is data gradient plus weight gradient; ``recompute`` adds the forward of a
-whole layer (``"full"``), of attention scores (``"attention"``), or of norms, activation functions
-and the up-projections of latent attention (``"selective"``) to it. Communication is none of this
-module's business.
+whole layer (``"full"``), of attention scores (``"attention"``), of norms, activation functions and
+the up-projections of latent attention (``"selective"``), or of norms, activation functions and
+every second product (``"products"``) to it. Communication is none of this module's business.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from lightloom.errors import HardwareError, echo, expected_one_of
 from lightloom.hardware.gpus import Gpu, load_gpu
 from lightloom.models.model import Model
 from lightloom.practice import (
+    AttentionKernels,
+    Casts,
     ExpertProducts,
     Permutation,
     Precision,
@@ -51,6 +53,7 @@ from lightloom.workload.compute_operators import Array, Efficiencies, load_launc
 from lightloom.workload.compute_operators import load_efficiencies as _load_efficiencies
 from lightloom.workload.projections import (
     Linear,
+    every_second,
     expert_projections,
     latent_projections,
     projections,
@@ -118,6 +121,8 @@ class ComputeModel:
         permutation: Permutation = "fused",
         cuda_graphs: bool = False,
         expert_products: ExpertProducts = "grouped",
+        attention_kernels: AttentionKernels = "fastest",
+        casts: Casts = "fused",
         state_precision: StatePrecision = "fp32",
         dispatch: Dispatch = ALL_TO_ALL,
     ) -> ComputeModel:
@@ -131,7 +136,7 @@ class ComputeModel:
             A user's measurements, TOML or CSV (see ``docs/explanation/compute-calibration.md``).
         recompute, state_precision, dispatch
             See the class.
-        precision, permutation, cuda_graphs, expert_products
+        precision, permutation, cuda_graphs, expert_products, attention_kernels, casts
             See :class:`~lightloom.workload.compute_kernels.Kernels`.
 
         Raises
@@ -148,6 +153,8 @@ class ComputeModel:
             permutation,
             cuda_graphs,
             expert_products,
+            attention_kernels,
+            casts,
         )
         return cls(kernels, recompute, state_precision, dispatch)
 
@@ -188,6 +195,8 @@ class ComputeModel:
             "permutation": self.kernels.permutation,
             "cuda_graphs": str(self.kernels.cuda_graphs).lower(),
             "expert_products": self.kernels.expert_products,
+            "attention_kernels": self.kernels.attention_kernels,
+            "casts": self.kernels.casts,
             "state_precision": self.state_precision,
             "dispatcher": self.dispatch.dispatcher,
         }
@@ -225,6 +234,9 @@ class ComputeModel:
             again = self._scores(model, tokens, seq_len, tp, cp, False)
         elif self.recompute == "selective":
             again = self._norm(model, tokens / tp) + self._latent_up(model, tokens, tp)
+        elif self.recompute == "products":
+            again = self._norm(model, tokens / tp)
+            again += self._linear(every_second(model, tokens, tp), False)
         return self._total(
             [self._attention_layer(model, tokens, seq_len, tp, cp, back) for back in (False, True)],
             backward,
@@ -310,7 +322,9 @@ class ComputeModel:
         """Time of norm, dense feed-forward of ``ffn_size`` and residual of one layer, s."""
         width = model.ffn_size / tp
         again = self._selective(
-            self._norm(model, tokens / tp) + self._activation(model, tokens, width, False)
+            self._norm(model, tokens / tp)
+            + self._activation(model, tokens, width, False)
+            + self._gate_again(model, tokens, width)
         )
         passes = [
             self._norm_and_residual(model, tokens / tp, back)
@@ -320,7 +334,13 @@ class ComputeModel:
         return self._total(passes, backward, again)
 
     def _selective(self, again: Work) -> Work:
-        return again if self.recompute == "selective" else NOTHING
+        return again if self.recompute in ("selective", "products") else NOTHING
+
+    def _gate_again(self, model: Model, tokens: float, width: float) -> Work:
+        """The second product of a gated feed-forward, where every second one is not kept."""
+        if self.recompute != "products" or not model.gated_ffn:
+            return NOTHING
+        return self.kernels.linear(tokens, model.hidden_size, width, False, quantized=True)
 
     def _ffn(self, model: Model, tokens: float, width: float, backward: bool) -> Work:
         up = (2 if model.gated_ffn else 1) * width
@@ -438,7 +458,9 @@ class ComputeModel:
         if not model.shared_expert_ffn_size:
             return 0.0
         width = model.shared_expert_ffn_size / tp
-        again = self._selective(self._activation(model, tokens, width, False))
+        again = self._selective(
+            self._activation(model, tokens, width, False) + self._gate_again(model, tokens, width)
+        )
         passes = [self._ffn(model, tokens, width, back) for back in (False, True)]
         return self._total(passes, backward, again)
 

@@ -5,12 +5,14 @@ part of a layer follows from the sum over its kernels (:meth:`Kernels.seconds`).
 linear layers quantize their operands: BF16 values are read, values with scales are written twice,
 along rows for this product and along columns for the weight gradient. Where the kernel before
 writes them in FP8 at once (norms and activation functions, as in Transformer Engine), that costs
-nothing more; routed experts have no such kernel before them. Weights are quantized once per step,
-which is left out.
+nothing more; routed experts have no such kernel before them. With ``casts`` apart (torchao) every
+operand is read for its largest value, cast, and transposed for the weight gradient. Weights are
+quantized once per step, which is left out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -19,11 +21,13 @@ import numpy.typing as npt
 
 from lightloom.errors import HardwareError
 from lightloom.hardware.gpus import Gpu
-from lightloom.practice import ExpertProducts, Permutation, Precision
+from lightloom.practice import AttentionKernels, Casts, ExpertProducts, Permutation, Precision
 from lightloom.workload.compute_operators import (
+    FLASH,
     MEMORY_KINDS,
     SUFFIXES,
     Array,
+    Curve,
     Efficiencies,
     Launches,
 )
@@ -45,10 +49,13 @@ _PERMUTE_KERNELS = {"fused": 2, "unfused": 6}
 _EXPERT_STREAMS = 4
 
 #: width of the heads that curves of attention were measured with
-_MEASURED_HEADS = 128
+MEASURED_HEADS = 128
 
 #: kernels that quantize a matrix: FP8 takes its largest value first, and the scale from it
 _QUANTIZE_KERNELS = {"fp8": 3, "mxfp8": 1, "nvfp4": 3}
+
+#: kernels of casts apart: the largest value, the cast, its transposed copy
+_SEPARATE_KERNELS = 3
 
 #: kernels of a product: block scales of both operands are reordered first
 _PRODUCT_KERNELS = {"bf16": 1, "fp8": 1, "mxfp8": 3, "nvfp4": 3}
@@ -102,6 +109,10 @@ class Kernels:
         their numbers of tokens do not differ from pass to pass.
     expert_products
         One kernel for all experts of a GPU, or one after the other.
+    attention_kernels
+        The fastest attention that was measured on the GPU, or FlashAttention 2.
+    casts
+        Whether kernels before a product write its operands, or they are cast apart.
     """
 
     gpu: Gpu
@@ -111,9 +122,25 @@ class Kernels:
     permutation: Permutation = "fused"
     cuda_graphs: bool = False
     expert_products: ExpertProducts = "grouped"
+    attention_kernels: AttentionKernels = "fastest"
+    casts: Casts = "fused"
 
     def __post_init__(self) -> None:
         self.gpu.peak_flops(self.precision)
+        if f"matmul{SUFFIXES[self.precision]}" not in self.efficiencies.curves:
+            raise HardwareError(
+                f"{self.gpu.name}: no measured products in {self.precision}; choose another"
+                " precision, or give a profile that has them"
+            )
+        if self.attention_kernels == "flash-2" and f"{FLASH}_forward" not in self._curves:
+            raise HardwareError(
+                f"{self.gpu.name}: FlashAttention 2 was not measured beside its fastest attention;"
+                " leave attention_kernels out"
+            )
+
+    @property
+    def _curves(self) -> Mapping[str, Curve]:
+        return self.efficiencies.curves
 
     @property
     def quantizes(self) -> bool:
@@ -133,14 +160,9 @@ class Kernels:
 
     def operator_seconds(self, name: str, flops: npt.ArrayLike, size_bytes: npt.ArrayLike) -> Array:
         """Time of one measured operator that computes and moves so much, s."""
-        if name not in self.efficiencies.curves:
-            raise HardwareError(
-                f"{self.gpu.name}: no measured products in {self.precision}; choose another"
-                " precision, or give a profile that has them"
-            )
-        curve = self.efficiencies.curves[name]
+        curve = self._curves[name]
         narrow = self.quantizes and name.endswith(SUFFIXES[self.precision])
-        peak = self.gpu.peak_flops(self.precision if narrow else "bf16")
+        peak = self.gpu.peak_flops(self.precision if narrow else "bf16") * self.efficiencies.clock
         seconds = curve.seconds(flops, size_bytes, peak, self.gpu.hbm_bytes_per_s)
         return seconds / self.efficiencies.sustained
 
@@ -168,7 +190,8 @@ class Kernels:
         """
         if not backward:
             product = self.matmul(tokens, k, n, linear=True)
-            return product if quantized else product + self.quantize(tokens * k)
+            written = quantized and self.casts == "fused"
+            return product if written else product + self.quantize(tokens * k)
         return (
             self.quantize(tokens * n)
             + self.matmul(tokens, n, k, linear=True)
@@ -185,7 +208,11 @@ class Kernels:
         """BF16 values to a narrower format along rows and columns; nothing in BF16."""
         if not self.quantizes:
             return NOTHING
-        return self.moved(np.asarray(elements) * (BF16 + 2 * self.element_bytes), "elementwise")
+        elements = np.asarray(elements)
+        if self.casts == "fused":
+            return self.moved(elements * (BF16 + 2 * self.element_bytes), "elementwise")
+        moved = elements * (2 * BF16 + 3 * self.element_bytes)
+        return self.moved(moved, "elementwise", _SEPARATE_KERNELS)
 
     def by_expert(self, work: Work, experts: int) -> Work:
         """Kernels that each of a GPU's experts has, whose time in all is that of ``work``.
@@ -266,11 +293,14 @@ class Kernels:
         """
         latent = dims is not None and dims[0] != dims[1]
         family = "attention_latent" if latent else "attention"
+        if self.attention_kernels == "flash-2" and not latent:
+            family = FLASH
         name = f"{family}_{'backward' if backward else 'forward'}"
         seconds = self.operator_seconds(name, flops * (2.5 if backward else 1.0), 0.0)
         if dims is not None and not latent:
-            more = flops / (2 * sum(dims)) - flops / (4 * _MEASURED_HEADS)
-            extra = more * self.efficiencies.curves[name].score_s / self.efficiencies.sustained
+            more = flops / (2 * sum(dims)) - flops / (4 * MEASURED_HEADS)
+            extra = more * self._curves[name].score_s / self.efficiencies.sustained
+            extra /= self.efficiencies.clock
             # products and exponentials overlap in part: what wide heads save is at most half
             seconds = np.maximum(seconds + extra, seconds / 2)
         # backward: row sums, gradients, and the query gradient from FP32 to BF16

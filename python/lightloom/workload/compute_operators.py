@@ -12,11 +12,14 @@ All times are divided by one number, ``sustained``: how fast operators run withi
 how fast they were alone (``hardware/data/sustained.toml``, fitted to measured steps).
 
 Operators in FP8 (names end in ``_fp8``) are fractions of the FP8 peak; MXFP8 uses the same ones.
-Those in NVFP4 end in ``_fp4``. Curves of attention are of heads of 128; beside its products a
-score costs ``score_s`` (its exponential), of which narrow heads have more per FLOP.
+Those in NVFP4 end in ``_fp4``; ``attention_flash_*`` is FlashAttention 2. Curves of attention are
+of heads of 128; beside its products a score costs ``score_s`` (its exponential), of which narrow
+heads have more per FLOP.
 
-Left out: overlap of operators within a GPU, clock and power management beyond one sustained
-factor.
+A GPU that may draw less power than the one whose operators it has computes at a lower clock, the
+power ratio to ``power_exponent``; its memory keeps its own rate.
+
+Left out: overlap of operators within a GPU, clock and power management beyond these.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from lightloom.errors import HardwareError, did_you_mean, echo
-from lightloom.hardware.gpus import Gpu
+from lightloom.hardware.gpus import Gpu, load_gpu
 from lightloom.hardware.values import Source, Table, Value, read_toml, resolve, values_of
 from lightloom.inputs.files import MAX_TEXT_BYTES, read_file
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
@@ -54,12 +57,15 @@ OPERATORS = (
 
 #: end of the name of an operator in FP8 and FP4
 FP8, FP4 = "_fp8", "_fp4"
+#: FlashAttention 2, where it is not the fastest attention that was measured
+FLASH = "attention_flash"
 #: the same by format of products
 SUFFIXES: dict[Precision, str] = {"bf16": "", "fp8": FP8, "mxfp8": FP8, "nvfp4": FP4}
 PRODUCTS = tuple(name for name in OPERATORS if "matmul" in name)
 FP8_OPERATORS = tuple(name + FP8 for name in PRODUCTS)
 FP4_OPERATORS = tuple(name + FP4 for name in PRODUCTS)
-ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS, *FP4_OPERATORS)
+FLASH_OPERATORS = (f"{FLASH}_forward", f"{FLASH}_backward")
+ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS, *FP4_OPERATORS, *FLASH_OPERATORS)
 
 #: operators whose time is set by bytes
 MEMORY_KINDS = ("elementwise", "permute", "permute_unfused", "cross_entropy", "optimizer")
@@ -133,6 +139,7 @@ class SustainedFile(Table):
 
     sources: dict[str, Source]
     sustained: dict[str, Value]
+    power_exponent: Value
 
 
 class LaunchFile(Table):
@@ -260,6 +267,8 @@ class Efficiencies:
     sustained: float
     assumed: frozenset[str]
     provenance: Mapping[str, str]
+    #: of products and attention, over the clock at which they were measured
+    clock: float = 1.0
 
 
 def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
@@ -282,11 +291,26 @@ def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
             assumed=frozenset([*efficiencies.curves, *MEMORY_KINDS]),
             provenance={key: f"{note} ({text})" for key, text in efficiencies.provenance.items()},
         )
-    efficiencies = _override(efficiencies, _sustained(like))
+    efficiencies = _with_power(_override(efficiencies, _sustained(like)), gpu)
     if profile is None:
         return efficiencies
     table = _read_csv(profile) if profile.suffix.lower() == ".csv" else _read_toml(profile)
     return _override(efficiencies, _build(table, str(profile)))
+
+
+def _with_power(efficiencies: Efficiencies, gpu: Gpu) -> Efficiencies:
+    """At the clock of a GPU that may draw less power than the one that was measured."""
+    measured = load_gpu(gpu.operators).power_w if gpu.operators else gpu.power_w
+    if not 0 < gpu.power_w < measured:
+        return efficiencies
+    file = read_toml(None, "sustained.toml", SustainedFile)
+    note = _source(file.power_exponent, EfficiencyFile(sources=file.sources), "sustained.toml")
+    text = f"{gpu.power_w:g} W of {measured:g} W to the power of {file.power_exponent.value:g}"
+    return replace(
+        efficiencies,
+        clock=(gpu.power_w / measured) ** file.power_exponent.value,
+        provenance={**efficiencies.provenance, "clock": f"{text}: {note}"},
+    )
 
 
 def measures_operators(profile: Path | None) -> bool:
@@ -398,6 +422,8 @@ def _override(base: Efficiencies, user: Efficiencies) -> Efficiencies:
         sustained=user.sustained if "sustained" in changed else base.sustained,
         assumed=(base.assumed - changed) | user.assumed,
         provenance={**base.provenance, **user.provenance},
+        # a user measures at the clocks that the GPU has
+        clock=1.0 if base.curves.keys() & changed else base.clock,
     )
 
 

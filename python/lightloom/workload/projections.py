@@ -67,6 +67,20 @@ def _grouped_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, 
     return Linear(tokens, hidden, width_out), Linear(tokens, values, hidden, quantized=False)
 
 
+def every_second(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
+    """Layers whose results are not kept where those of every second product of attention are.
+
+    Queries, keys, values and the result are four products there (torchtitan), so that keys and the
+    result are computed again; of other attention it is every second of its layers.
+    """
+    layers = projections(model, tokens, tp)
+    attention = model.attention
+    if attention.kind != "gqa":
+        return layers[1::2]
+    keys = max(attention.num_kv_heads / tp, 1) * attention.head_dim
+    return Linear(tokens, model.hidden_size, keys), layers[-1]
+
+
 def _compressed_projections(model: Model, tokens: float, tp: int) -> tuple[Linear, ...]:
     """DeepSeek-V4's attention: latents, keys and entries, whole on every rank as in MLA."""
     attention, hidden = model.attention, model.hidden_size

@@ -19,12 +19,12 @@ LINES, WIDTH = 45, 100
 #: whether a server has them, --bytes of a flow or of a buffer,
 #: --model what is trained or has a layer, --tokens those of a rank or those to train; --demand of
 #: strategies has no gate to draw, and --chunks may be left to them; --servers are those of a demand
-#: or of a testbed, --ranks-per-server EP ranks or processes, --budget dollars or time, and --out a
-#: file of arrays or the folder of a sweep
+#: or of a testbed, --ranks-per-server EP ranks or processes, --budget dollars or time, --out a
+#: file of arrays or the folder of a sweep, and --goal programs in GOAL or what a buyer wants
 DIFFERENT = {
     *("--set", "--fixed", "--micro-batches", "--planes", "--bytes", "--model"),
     *("--tokens", "--demand", "--chunks", "--servers"),
-    *("--ranks-per-server", "--budget", "--out"),
+    *("--ranks-per-server", "--budget", "--out", "--goal"),
 }
 
 

@@ -39,6 +39,12 @@ CALLS = {
     "explore": ("explore {table}", "columns"),
     "explain": ("explain {results} fat-tree mixnet", "step_time_s"),
     "price": ("price {results} --tokens 15T", "fabrics"),
+    "advise": (
+        "advise mixtral-8x7b --gpus 32 --rate 100 --fabrics rail-only --no-uncertainty"
+        " --set plan.tp=2 --set plan.pp=2 --set plan.ep=8 --set plan.micro_batches=2",
+        "candidates",
+    ),
+    "diff": ("diff {results} {results}", "moved"),
     "goodput": (
         "goodput mixtral-8x7b --gpus 64 --fabrics fat-tree --runs 5 --set plan.tp=4"
         " --set plan.pp=2 --set plan.ep=8 --set plan.micro_batches=2",

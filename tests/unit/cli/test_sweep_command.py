@@ -201,6 +201,28 @@ def test_what_cannot_be_explored(tmp_path, refused):
     assert "a.parquet: cannot be read as a table" in refused(f"explore {tmp_path / 'a.parquet'}")
 
 
+def test_odd_tables_are_explored_or_refused_in_one_line(tmp_path, lightloom, refused):
+    page, table = tmp_path / "e.html", tmp_path / "t.parquet"
+    # fabrics that are yes and no, and kinds that are missing
+    frame = polars.DataFrame({"fabric": [True, False], "kind": [None, "x"], "y": [1.5, 2.5]})
+    frame.write_parquet(table)
+    found = lightloom(f"explore {table} --html {page}")
+    assert found.status == 0, found.err
+    assert page.exists()
+    frame.clear().write_parquet(table)
+    found = lightloom(f"explore {table} --html {page}")
+    assert found.status == 2
+    assert found.err == "lightloom: a page holds 1 to 200,000 rows, and there are 0\n"
+    # a folder of rows that are not those of a sweep
+    rows = tmp_path / "folder" / "rows"
+    rows.mkdir(parents=True)
+    frame.write_parquet(rows / "a.parquet")
+    text = refused(f"explore {tmp_path / 'folder'}")
+    assert "no rows of a sweep: there is no column point" in text
+    (rows / "a.parquet").write_text("x")
+    assert "rows cannot be read" in refused(f"explore {tmp_path / 'folder'}")
+
+
 def test_wrong_calls(study, tmp_path, refused):
     out = tmp_path / "out"
     assert "--budget 30: a time needs its unit" in refused(f"sweep {study} --out {out} --budget 30")

@@ -21,9 +21,9 @@ KNOWN_FABRICS = ", ".join(FABRICS)
     [
         # the command line itself
         ("comprae", "no command 'comprae'; did you mean 'compare'?; there are compare, run, "
-         "sweep, explore, explain, price, goodput, map, memory, collective, alltoall, traffic, "
-         "schedule, predict, demand, packets, trace, calibrate, control, ocs-emulator, testbed, "
-         "models, fabrics, example"),
+         "sweep, explore, explain, price, advise, diff, goodput, map, memory, collective, "
+         "alltoall, traffic, schedule, predict, demand, packets, trace, calibrate, control, "
+         "ocs-emulator, testbed, models, fabrics, example"),
         ("--foo", "no option --foo; see lightloom --help"),
         ("compare mixtral-8x7b --rate 400", "--gpus is missing; add it, such as --gpus 1024"),
         ("compare --rate 400", "no job is given: expected a model (a name from 'lightloom models', "

@@ -100,3 +100,24 @@ def test_transports_that_keep_order_are_not_sprayed():
     flow = make_flows([0], [1], 100_000)
     with pytest.raises(InputError, match="choose one that tolerates that, such as ndp"):
         run(flow, "dctcp", plane_choice="spray")
+
+
+@pytest.mark.parametrize("transport", ["uet-nscc", "ndp", "roce"])
+def test_nics_find_a_failed_plane_long_before_switches_do(transport):
+    flow = make_flows([0], [1], 20_000_000)
+    failures = ("nic-1:plane-2/switch@100us",)
+    healthy_s = run(flow, transport, plane_choice="spray").fct_s[0]
+    failed = run(flow, transport, plane_choice="spray", failures=failures, detection_s=0.1)
+    expected_s = 100e-6 + (healthy_s - 100e-6) * 4 / 3
+    assert failed.links.drops.sum() > 0
+    assert healthy_s < failed.fct_s[0] < expected_s + 60e-6
+    late = {"plane_silence_s": 300e-6, "failures": failures, "detection_s": 0.1}
+    assert run(flow, "ndp", plane_choice="spray", **late).fct_s[0] > expected_s + 200e-6
+
+
+def test_silence_is_for_sprayed_planes():
+    flow = make_flows([0], [1], 1_000)
+    with pytest.raises(InputError, match="plane_silence_s is for packets that are sprayed"):
+        run(flow, plane_silence_s=1e-5)
+    with pytest.raises(InputError, match="planes are silent after 0 us"):
+        run(flow, plane_choice="spray", plane_silence_s=0.0)

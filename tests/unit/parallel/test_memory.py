@@ -164,6 +164,17 @@ def test_selective_recomputation_keeps_no_norms_and_activations():
     assert full - kept == 2 * (128 * (2 * 64 + 32) + 256 * 96)
 
 
+def test_every_second_product_keeps_less_than_selective_recomputation():
+    """The residual between attention and feed-forward stands for the result of the latter."""
+    plan = Plan(gpus=1, seq_len=128)
+    selective, products = (
+        layer_activations(MODEL, plan, 0, MemoryOptions(recompute=level))[0]
+        for level in ("selective", "products")
+    )
+    # the second half of the inputs of a gated activation function
+    assert selective - products == 2 * 128 * 256
+
+
 def test_selective_recomputation_keeps_latents_instead_of_heads():
     attention = Attention(
         "mla", 8, 8, 8, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8
@@ -264,7 +275,7 @@ def test_what_does_not_fit_is_named():
     [
         (
             {"recompute": "some"},
-            "recompute = 'some': expected one of none, selective, attention, full",
+            "recompute = 'some': expected one of none, selective, attention, products, full",
         ),
         ({"state_precision": "fp8"}, "state precision = 'fp8': expected one of fp32, bf16"),
         ({"reserve": 1.0}, "memory reserve = 1.0: expected a share from 0 to below 1"),

@@ -87,6 +87,7 @@ def run():
         events=1600,
         peak_packets=40,
         undivided=None,
+        unfinished_received_bytes=np.array([200], np.uint64),
         remarks=("Queues have no end.",),
         run_hash="0f" * 16,
         wall_s=0.5,
@@ -94,14 +95,18 @@ def run():
 
 
 def test_sentences(run):
-    assert verdict(run) == ["2 of 3 flows finished by 1 ms; unfinished: 2."]
+    assert verdict(run) == [
+        "2 of 3 flows finished by 1 ms; unfinished: 2; their receivers have 200 B of 500 B."
+    ]
     whole = dataclasses.replace(run, fct_s=np.full(3, 1e-6))
     assert verdict(whole) == [
         "All 3 flows finished by 1 ms; one in a hundred took at least 3.5 times as long as on an "
         "idle network."
     ]
     many = dataclasses.replace(run, fct_s=np.full(9, NAN), flows=make_flows(0, 1, np.ones(9)))
-    assert verdict(many) == ["0 of 9 flows finished by 1 ms; unfinished: 0, 1, 2, 3, 4 and more."]
+    assert verdict(many)[0].startswith(
+        "0 of 9 flows finished by 1 ms; unfinished: 0, 1, 2, 3, 4 and more; their receivers have "
+    )
     assert work_text(run) == (
         "1,500 packet-hops (1,200 data, 300 control) and 1,600 events in 500 ms: "
         "3,000 packet-hops/s."

@@ -1,12 +1,17 @@
 """What a recorder notes of computation: FLOPs and bytes in closed form, and who waits for whom."""
 
+import csv
+import subprocess
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from tests.unit.trace.test_recorder import command
 
 from lightloom.trace.computes import StreamPlace
 from lightloom.trace.record import TracedJob, record
+from lightloom.trace.step.times import OperatorTimes
+from lightloom.workload.compute import ComputeModel
 
 BATCH, TOKENS, WIDTH, LAYERS = 2, 128, 64, 2
 ROWS = BATCH * TOKENS
@@ -139,6 +144,32 @@ def test_autocast_and_compilation_are_seen_without_data():
     assert moved(compiled)["kernels"] < moved(plain)["kernels"] / 1.5
 
 
+def moved_by_outputs(*words):
+    recorded = record([*command("compiled_outputs"), *words], TracedJob(2)).ranks[0]
+    return operators(recorded, "forward")["elementwise"]
+
+
+def test_what_a_compiled_kernel_makes_is_written_once_anything_else_reads_it():
+    size = 4 * 4096
+    operator = 2 * size
+    # reads once, writes what follows
+    assert moved_by_outputs() == (1, 1, 0, 2 * size)
+    assert moved_by_outputs("call") == (1, 1, 0, 3 * size)
+    assert moved_by_outputs("product") == (1, 1, 0, 3 * size)
+    assert moved_by_outputs("eager") == (2, 2, 0, 3 * size + operator)
+    assert moved_by_outputs("later")[3] == 3 * size + 2 * operator
+
+
+def test_formats_under_autocast_of_the_cpu_are_those_of_pytorch(tmp_path):
+    run = command("autocast_formats")
+    subprocess.run([*run, str(tmp_path / "real")], check=True, capture_output=True)
+    job = TracedJob(1, device="cpu", writable=(tmp_path,))
+    record([*run, str(tmp_path / "traced")], job)
+    formats = (tmp_path / "traced").read_text().splitlines()
+    assert formats == (tmp_path / "real").read_text().splitlines()
+    assert {"layer_norm torch.bfloat16", "mse_loss torch.float32"} <= set(formats)
+
+
 def test_steps_of_a_program_without_calls_are_apart():
     recorded = one_gpu()
     assert not recorded.calls
@@ -149,3 +180,37 @@ def test_steps_of_a_program_without_calls_are_apart():
         for step in (0, 1)
     ]
     assert totals[0] == totals[1] > 0
+
+
+#: measured one by one on an H200, with the rows of their operators
+MEASURED = Path(__file__).parents[3] / "experiments/compute-calibration/h200_operators.csv"
+PRODUCTS = ("4096x4096x6144", "4096x4096x14336", "4096x14336x4096")
+HEADS = "1x32x8x4096x128x128"
+PLAIN = [("rmsnorm_eager", 1), ("add", 2), ("swiglu_eager", 1)]
+
+
+def measured_us():
+    with MEASURED.open(encoding="utf-8") as text:
+        rows = csv.DictReader(line for line in text if not line.startswith("#"))
+        return {(row["operator"], row["shape"]): float(row["time_us"]) for row in rows}
+
+
+def test_a_traced_layer_takes_what_its_operators_were_measured_to_take():
+    """Measured in short runs: what long ones lose is taken out of the prediction."""
+    layer, us = record(command("eager_layer"), TracedJob(1)).ranks[0], measured_us()
+    kernels = ComputeModel.load("h200").kernels
+    times, predicted_us = OperatorTimes(kernels, kernels.efficiencies.sustained), Counter()
+    for compute in layer.computes:
+        for op in compute.operators if compute.step == 1 else ():
+            predicted_us[compute.phase, op.kind] += 1e6 * times.kernel_seconds(op)
+    forward = sum(us["matmul", shape] for shape in PRODUCTS)
+    both = sum(us[f"matmul_{way}", shape] for way in ("dgrad", "wgrad") for shape in PRODUCTS)
+    assert predicted_us["forward", "matmul"] == pytest.approx(forward, rel=0.05)
+    assert predicted_us["backward", "matmul"] == pytest.approx(both, rel=0.05)
+    for way in ("forward", "backward"):
+        attention = us[f"attention_{way}_cudnn", HEADS]
+        assert predicted_us[way, f"attention_{way}"] == pytest.approx(attention, rel=0.1)
+    plain = sum(number * us[operator, "4096x4096"] for operator, number in PLAIN)
+    whole = forward + us["attention_forward_cudnn", HEADS] + plain
+    found = sum(value for (phase, _), value in predicted_us.items() if phase == "forward")
+    assert found == pytest.approx(whole, rel=0.05)

@@ -126,6 +126,62 @@ def test_memory_bound_by_hand():
     assert plain().kernels.moved(0, "optimizer").kernel_s == 0
 
 
+def test_a_gpu_without_measured_products_of_a_format_is_refused_in_one_line(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text('like = "h100"\nformats = ["bf16", "nvfp4"]\npeak_fp4_flops = 4e15\n')
+    with pytest.raises(HardwareError, match="no measured products in nvfp4; choose another prec"):
+        ComputeModel.load(str(path), precision="nvfp4")
+
+
+def test_flash_attention_2_needs_a_gpu_on_which_it_was_measured():
+    fastest, flash = (
+        ComputeModel.load("h100", attention_kernels=kernels).kernels
+        for kernels in ("fastest", "flash-2")
+    )
+    for backward in (False, True):
+        times = [
+            kernels.attention(8192, 32, (128, 128), 1, backward).kernel_s
+            for kernels in (fastest, flash)
+        ]
+        # 1,765 to 1,007 us forward, 5,043 to 2,864 us backward on H200
+        assert times[1] / times[0] == pytest.approx(1.76, rel=0.05)
+    with pytest.raises(HardwareError, match="leave attention_kernels out"):
+        ComputeModel.load("b200", attention_kernels="flash-2")
+
+
+@pytest.mark.parametrize(("power_w", "clock"), [(700, 1.0), (900, 1.0), (500, (5 / 7) ** 0.44)])
+def test_less_power_slows_products_and_no_bytes(tmp_path, power_w, clock):
+    path = tmp_path / "own.toml"
+    path.write_text(f'like = "h100"\npower_w = {power_w}\n')
+    whole, capped = (ComputeModel.load(gpu).kernels for gpu in ("h100", str(path)))
+    large = [kernels.matmul(8192, 8192, 8192).kernel_s for kernels in (whole, capped)]
+    assert large[0] / large[1] == pytest.approx(clock, rel=1e-3)
+    assert whole.moved(1e9, "optimizer") == capped.moved(1e9, "optimizer")
+
+
+def test_casts_apart_read_an_operand_twice_and_transpose_it():
+    fused, apart = (plain("h100", precision="fp8", casts=casts) for casts in ("fused", "separate"))
+    # two readings in BF16; written, read and written again in FP8
+    assert apart.kernels.quantize(1e9).kernel_s * 3350e9 == pytest.approx((4 + 3 * 33 / 32) * 1e9)
+    layer = [c.kernels.linear(4096, 4096, 4096, False, quantized=True) for c in (fused, apart)]
+    assert layer[0].kernels + 3 == layer[1].kernels
+    assert layer[0].kernel_s < layer[1].kernel_s
+
+
+def test_every_second_product_is_computed_again():
+    """Keys, the result of attention and one of three products of a gated feed-forward."""
+    model, tokens = load_model("llama-3-8b"), 8192
+    none, products = (compute_bound(recompute=level) for level in ("none", "products"))
+    hidden, keys, width = 4096, 1024, 14336
+    attention, dense = (
+        getattr(products, part)(model, tokens, *rest, True)
+        - getattr(none, part)(model, tokens, *rest, True)
+        for part, rest in (("attention_layer", (8192, 1, 1)), ("dense_ffn", (1,)))
+    )
+    assert attention == pytest.approx(2 * tokens * hidden * (keys + hidden) / RATE)
+    assert dense == pytest.approx(2 * tokens * hidden * width / RATE)
+
+
 def test_unknown_memory_kind():
     with pytest.raises(HardwareError, match="'softmax': known are elementwise, permute"):
         plain().kernels.moved(1, "softmax")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lightloom.errors import HardwareError
 from lightloom.hardware import gpu_names, load_gpu
 from lightloom.workload.compute_operators import (
+    FLASH_OPERATORS,
     FP4_OPERATORS,
     FP8_OPERATORS,
     MEMORY_KINDS,
@@ -82,6 +83,7 @@ def test_every_gpu_has_every_operator_of_its_formats_from_a_source(name):
     wanted = set(OPERATORS)
     wanted |= set(FP8_OPERATORS if gpu.peak_fp8_flops else ())
     wanted |= set(FP4_OPERATORS if gpu.peak_fp4_flops else ())
+    wanted |= set(FLASH_OPERATORS if gpu.operators == "h100" else ())
     assert set(efficiencies.curves) == wanted
     assert set(efficiencies.memory) == set(MEMORY_KINDS)
     assert not any(text.endswith(".toml") for text in efficiencies.provenance.values())
@@ -90,6 +92,14 @@ def test_every_gpu_has_every_operator_of_its_formats_from_a_source(name):
 @pytest.mark.parametrize("name", ["a100", "h100", "h200"])
 def test_gpus_that_were_measured_as_a_whole_assume_no_operator_in_bf16(name):
     assert not load_efficiencies(load_gpu(name)).assumed & set(OPERATORS)
+
+
+@pytest.mark.parametrize("name", gpu_names())
+def test_more_work_of_an_operator_never_takes_less_time(name):
+    for curve in load_efficiencies(load_gpu(name)).curves.values():
+        rising = np.diff(curve.log_flops) - np.diff(curve.log_efficiency)
+        # to four digits, as tables are written
+        assert (rising > -1e-3).all(), curve.name
 
 
 def test_hopper_says_which_operators_are_derived():

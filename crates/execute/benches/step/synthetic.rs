@@ -301,6 +301,7 @@ fn eps(nics: u32, oversubscription: Option<u64>) -> Eps {
         tor_uplink_reached: None,
         rails: 1,
         planes: 1,
+        sprayed_planes: 1,
         failed: BTreeSet::new(),
         replaced: BTreeSet::new(),
     }

@@ -13,6 +13,8 @@ pub(crate) struct Accounts {
     categories: usize,
     /// Picoseconds on main streams, `[worker][category]`.
     spent: Vec<u64>,
+    /// Picoseconds of these in which members were late at random, by category.
+    late: Vec<u128>,
     recorded: Vec<bool>,
     /// Stream of what runs alongside the others, in timelines.
     alongside: u8,
@@ -26,6 +28,7 @@ impl Accounts {
         Self {
             categories,
             spent: vec![0; workers * categories],
+            late: vec![0; categories],
             recorded: vec![false; workers],
             alongside: streams as u8,
             timeline: Timeline::default(),
@@ -59,6 +62,25 @@ impl Accounts {
         if self.recorded[worker.index()] {
             self.push(worker, stream.number, task, category, span, together);
         }
+    }
+
+    /// Notes what of a span that was charged to a category was spent on members that are late.
+    pub(super) fn note_late(
+        &mut self,
+        stream: &Stream,
+        category: CategoryId,
+        span: Span,
+        late: Span,
+    ) {
+        let both = (span.0.max(late.0), span.1.min(late.1));
+        if stream.number == 0 && both.0 < both.1 {
+            self.late[category.index()] += u128::from(both.1.since(both.0).0);
+        }
+    }
+
+    /// Picoseconds of all workers by category in which members were late at random.
+    pub(super) fn late(&self) -> &[u128] {
+        &self.late
     }
 
     /// Records something that runs alongside a worker's streams.

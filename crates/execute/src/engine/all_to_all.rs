@@ -16,6 +16,7 @@
 //! Gather, local and scatter each take the NVSwitch latency plus the bytes of the busiest GPU over
 //! its rate, or nothing for no bytes. The start-up grows with the ranks that a rank sends to.
 
+use super::accounts::Span;
 use super::completion::{self, End, Tasks};
 use super::context::{Context, Step, record};
 use super::gate::{Gate, Opening};
@@ -80,6 +81,8 @@ pub(super) struct AllToAll<'a> {
     lowering: Lowering,
     /// How much longer its transfers take than as fluids.
     stretch: f64,
+    /// From when to when its flows wait for members that are late at random.
+    late: Span,
     /// Members whose flows have started.
     dispatched: u32,
     /// Members that could send, where all begin together.
@@ -379,7 +382,7 @@ impl<'a> AllToAlls<'a> {
         // Its combine, and both on the way back, are the dispatch's transposed or its repetition.
         let is_new = matches!(payload(task), Payload::Block { first: true, .. });
         let shape = Together::AnyOrder { is_new };
-        context.start_together(shape, stretch, task.priority, flows);
+        entry.late = context.start_together(shape, stretch, task.priority, flows);
         for place in 0..members {
             self.send(context, number, place);
         }
@@ -459,7 +462,8 @@ impl<'a> AllToAlls<'a> {
         entry.finished += 1;
         let (arrived, _) = member.arrived.expect("begun");
         let (together, _) = entry.members[entry.latest as usize].arrived.expect("all have begun");
-        self.member_done(context, number, place, End { began: arrived, together, done, path });
+        let (began, late) = (arrived, entry.late);
+        self.member_done(context, number, place, End { began, together, done, late, path });
     }
 
     /// Releases who waits for a member's part.
@@ -486,6 +490,7 @@ impl<'a> AllToAlls<'a> {
             context.spend_together(id, task, task.category, (arrived, dark), together);
             context.spend(id, task, context.index.reconfiguration, (dark, start));
             context.spend_together(id, task, task.category, (start, end.done), together);
+            context.note_late(id, task.category, (start, end.done), end.late);
             context.release(id, end.done, end.path);
         }
     }

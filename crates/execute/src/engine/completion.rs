@@ -1,5 +1,6 @@
 //! The ends of tasks, and the streams that wait for them.
 
+use super::accounts::Span;
 use super::context::{Context, Step};
 use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
@@ -16,6 +17,8 @@ pub(crate) struct End {
     pub together: Time,
     /// When it was, or will be, done.
     pub done: Time,
+    /// From when to when it waited for members that are late at random.
+    pub late: Span,
     /// What led to `done`.
     pub path: CriticalPath,
 }
@@ -37,6 +40,7 @@ pub(super) fn take(context: &mut Context<'_>, id: StreamId, tasks: Tasks<'_>, en
     if end.done > at + lost {
         let span = (at, end.done);
         context.spend_together(id, tasks.waits, tasks.ended.category, span, end.together);
+        context.note_late(id, tasks.ended.category, span, end.late);
         let stream = &mut context.streams[id];
         stream.at = end.done;
         stream.path = end.path.clone();

@@ -129,6 +129,17 @@ impl<'a> Context<'a> {
         self.accounts.spend(&self.streams[stream], task, category, span, together);
     }
 
+    /// Notes what of a span that was charged to a category was spent on late members.
+    pub(super) fn note_late(
+        &mut self,
+        stream: StreamId,
+        category: CategoryId,
+        span: Span,
+        late: Span,
+    ) {
+        self.accounts.note_late(&self.streams[stream], category, span, late);
+    }
+
     /// Occupies a stream for a time.
     pub(super) fn work(&mut self, id: StreamId, task: &Task, duration: Duration) {
         let start = self.streams[id].at;
@@ -193,13 +204,14 @@ impl<'a> Context<'a> {
         stretch: f64,
         priority: Priority,
         transfers: impl Iterator<Item = (&'b [LinkId], u64, Owner)>,
-    ) {
+    ) -> Span {
         let flows: Vec<(Flow, &[LinkId])> = transfers
             .map(|(path, bytes, owner)| {
                 (Flow { bytes, stretch, priority: priority.0, token: owner.token() }, path)
             })
             .collect();
-        self.fabric.start_together(self.now, shape, &flows);
+        let late = self.fabric.start_together(self.now, shape, &flows);
+        (self.now, self.now + late)
     }
 
     /// How much longer transfers of packets that begin together, over these links, of these sizes

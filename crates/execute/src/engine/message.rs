@@ -200,7 +200,7 @@ impl<'a> Messages<'a> {
         if let Some((stream, turn)) = message.sender {
             let mut path = message.path.clone();
             path.charge(task.category, arrival.since(sent));
-            let end = End { began: sent, together: sent, done: arrival, path };
+            let end = End { began: sent, together: sent, done: arrival, late: (sent, sent), path };
             completions.complete(context, stream, turn, end);
         }
         if let Some((stream, task)) = message.waiting.take() {

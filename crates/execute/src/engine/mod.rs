@@ -25,7 +25,7 @@ mod streams;
 
 use crate::circuits::Circuits;
 use crate::circuits::Plugins;
-use crate::demand::member_demand;
+use crate::demand::{knows_ranks, member_demand, rank_demand};
 use crate::error::{ExecuteError, invalid};
 use crate::fabric::Fabric;
 use crate::implied;
@@ -45,7 +45,8 @@ use completion::{Completions, End};
 use context::{Context, Step, Stretching, record};
 use lightloom_kernel::{EventQueue, Interrupted, Observer, RunHash};
 use lightloom_model::{
-    Collective, CollectiveKind, Duration, Role, ServerId, Task, TaskGraph, TaskKind, Time, WorkerId,
+    Collective, CollectiveKind, Duration, GroupId, Payload, Role, ServerId, Task, TaskGraph,
+    TaskKind, Time, WorkerId,
 };
 use message::Messages;
 use owner::{Event, Owner};
@@ -317,7 +318,8 @@ impl<'a> Engine<'a> {
             if is_alongside {
                 path.charge(task.category, duration);
             }
-            let end = End { began, together: began, done: began + duration, path };
+            let late = (began, began);
+            let end = End { began, together: began, done: began + duration, late, path };
             self.completions.complete(context, id, turn, end);
         }
     }
@@ -358,6 +360,7 @@ impl<'a> Engine<'a> {
             roles,
             critical_path,
             straggler_wait: self.all_to_alls.straggler_wait,
+            late: context.accounts.late().to_vec(),
             ledger: context.ledger,
             in_flight: context.in_flight.map(|record| record.finish(end)).unwrap_or_default(),
             circuits: circuits.statistics,
@@ -484,12 +487,34 @@ fn inside(context: &mut Context<'_>, id: StreamId, task: &Task, own: &Collective
             let here = context.index.membership(family, worker).expect("checked");
             let mut demand = Vec::new();
             member_demand(context.graph, own.payload, here.group, 1, &mut demand);
-            let gpus = u64::from(context.placement.gpus);
-            (demand[0], context.fabric.nvswitch().all_to_all.time(demand[0].div_ceil(gpus), 0))
+            let busiest = busiest_gpu(context, own.payload, here.group, demand[0]);
+            (demand[0], context.fabric.nvswitch().all_to_all.time(busiest, 0))
         }
     };
     context.ledger.inside(context.purpose(task), bytes);
     duration
+}
+
+/// Bytes in or out of a GPU of the busiest rank of a group on one worker, of so many in all; equal
+/// parts where counts between ranks are not known.
+fn busiest_gpu(context: &Context<'_>, payload: Payload, group: GroupId, bytes: u64) -> u64 {
+    let (ranks, gpus) = (context.placement.ranks, context.placement.gpus);
+    if ranks <= 1 || !knows_ranks(context.graph, payload) {
+        return bytes.div_ceil(u64::from(gpus));
+    }
+    let mut demand = Vec::new();
+    rank_demand(context.graph, payload, group, 1, ranks, &mut demand);
+    let size = ranks as usize;
+    let mut received = vec![0; size];
+    let mut busiest = 0;
+    for row in demand.chunks_exact(size) {
+        busiest = busiest.max(row.iter().sum());
+        for (sum, &bytes) in received.iter_mut().zip(row) {
+            *sum += bytes;
+        }
+    }
+    busiest = received.into_iter().fold(busiest, u64::max);
+    (busiest * u64::from(ranks)).div_ceil(u64::from(gpus))
 }
 
 /// Whether others may notice that a task starts.

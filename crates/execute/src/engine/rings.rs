@@ -13,6 +13,7 @@
 //! message over those between servers, of the slowest order. Chunks that leave or
 //! arrive over NICs of other GPUs are copied as those of messages are.
 
+use super::accounts::Span;
 use super::completion::{self, End, Tasks};
 use super::context::{Context, Step, record};
 use super::nvswitch::NvSwitches;
@@ -63,6 +64,8 @@ struct Ring<'a> {
     path: CriticalPath,
     /// When its turn came.
     began: Time,
+    /// From when to when its edges wait for members that are late at random.
+    late: Span,
     stage: Stage,
     /// Flows, or parts inside workers, that are not done.
     pieces_left: u32,
@@ -240,8 +243,9 @@ impl<'a> Rings<'a> {
         let shape = Together::Steps { chunks: circulation.steps, steps, is_background };
         let flows =
             edges.iter().map(|edge| (paths.links(edge.path), edge.bytes, Owner::Ring(number)));
-        context.start_together(shape, stretch, task.priority, flows);
+        let late = context.start_together(shape, stretch, task.priority, flows);
         let ring = &mut self.entries[number];
+        ring.late = late;
         ring.pieces_left = edges.len() as u32;
         // All orders together send an edge's bytes from a worker to its neighbors on its server.
         let gpus = u64::from(context.placement.gpus);
@@ -320,7 +324,8 @@ impl<'a> Rings<'a> {
         let ring = &mut self.entries[number];
         let (task, done) = (ring.task(), context.now);
         let path = ring.path.extended(task.category, done.since(ring.complete));
-        ring.end = Some(End { began: ring.began, together: ring.complete, done, path });
+        let (began, together, late) = (ring.began, ring.complete, ring.late);
+        ring.end = Some(End { began, together, done, late, path });
         let RingKey { family, group, sequence } = ring.key;
         let turns = self.turns.get_mut(&(family, group)).expect("its turn has come");
         let first = turns.pop_front();

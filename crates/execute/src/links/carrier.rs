@@ -7,13 +7,13 @@
 //! byte.
 
 use super::ends::ends_of;
-use super::link::{Flow, Link};
+use super::link::{End, Flow, Link};
 use crate::error::ExecuteError;
 use crate::packets::{LaunchedId, PacketNetwork};
 use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns};
 use lightloom_flowsim::{EqualFlows, LinkId, PriorityFlowId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
-use lightloom_model::{Bytes, Rate, Time};
+use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::SceneHops;
 
 /// Tokens from here on are of flows that a part starts for a transfer in its care; no owner of a
@@ -86,7 +86,7 @@ impl Links {
                 id
             }
             Simulator::Turns(turns) => {
-                turns.add_link(link.rate_of(lit));
+                turns.add_link(link.rate_of(lit), server_of(&link));
                 id
             }
         }
@@ -210,19 +210,24 @@ impl Links {
         }
     }
 
-    /// Starts transfers that begin together; fluids and packets do not care.
-    pub fn start_together(&mut self, now: Time, shape: Together, transfers: &[(Flow, &[LinkId])]) {
+    /// Starts transfers that begin together; how late they begin where members are late at random.
+    /// Fluids and packets do not care.
+    pub fn start_together(
+        &mut self,
+        now: Time,
+        shape: Together,
+        transfers: &[(Flow, &[LinkId])],
+    ) -> Duration {
         if let Simulator::Turns(turns) = &mut self.simulator {
             let priority = transfers.iter().map(|(flow, _)| flow.priority).max();
             let parts = transfers.iter().map(|(flow, path)| part(flow, path)).collect();
-            if let Some(priority) = priority {
-                turns.start(now, shape, priority, parts);
-            }
-            return;
+            return priority
+                .map_or(Duration::ZERO, |priority| turns.start(now, shape, priority, parts));
         }
         for &(flow, path) in transfers {
             self.start(now, flow, path);
         }
+        Duration::ZERO
     }
 
     /// Whether transfers of an all-to-all can begin only when all of its members are ready.
@@ -310,6 +315,14 @@ impl Links {
     }
 }
 
+/// The server whose port a link is.
+fn server_of(link: &Link) -> u32 {
+    match (link.from, link.to) {
+        (End::Nics { server, .. }, _) | (_, End::Nics { server, .. }) => server.0,
+        _ => unreachable!("a circuit joins two ports"),
+    }
+}
+
 /// A transfer as circuits that take turns know it: it crosses a port at each end.
 fn part(flow: &Flow, path: &[LinkId]) -> Part {
     let &[from, to] = path else { unreachable!("a circuit joins two ports") };
@@ -320,7 +333,7 @@ fn part(flow: &Flow, path: &[LinkId]) -> Part {
 mod tests {
     use super::*;
     use lightloom_kernel::Silent;
-    use lightloom_model::{Duration, ServerId};
+    use lightloom_model::ServerId;
     use lightloom_packetsim::Cable;
 
     const BYTES: u64 = 1_000_000;

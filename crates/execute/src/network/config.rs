@@ -129,6 +129,14 @@ impl Network {
         })
     }
 
+    /// That of what carries a transport's packets: each port of NICs that spray them over planes.
+    pub fn extent_of(&self, options: &PacketTransport) -> Extent {
+        let Extent { rate, delay } = self.extent();
+        let planes = self.packet_fabric().map_or(1, PacketFabric::sprayed_planes);
+        let planes = if options.sprays() { u64::from(planes) } else { 1 };
+        Extent { rate: Rate((rate.0 / planes).max(1)), delay }
+    }
+
     /// Places every worker of a job.
     ///
     /// # Errors
@@ -208,7 +216,7 @@ impl Network {
         if of_region || self.packet_fabric().is_some_and(PacketFabric::lacks_nics) {
             return Err(unfit("failed EPS NICs are simulated as flows only: leave packets out"));
         }
-        let mut graph = Graph::new(places.len());
+        let mut graph = Graph::new(places.len(), options.sprays());
         if let Some(fabric) = self.packet_fabric() {
             fabric.connect(self, places, &mut graph)?;
         }
@@ -283,6 +291,11 @@ pub trait PacketFabric {
 
     /// Whether some of them have failed.
     fn lacks_nics(&self) -> bool;
+
+    /// Planes over which every NIC sprays packets.
+    fn sprayed_planes(&self) -> u32 {
+        1
+    }
 
     /// ToRs that share the NICs of a server.
     fn tors(&self) -> u32;

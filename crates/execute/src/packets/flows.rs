@@ -5,8 +5,8 @@ use crate::error::ExecuteError;
 use lightloom_kernel::Observer;
 use lightloom_model::Time;
 use lightloom_packetsim::{
-    AnySimulation, Core, FlowSpec, PacketError, PacketFlowId, PacketLinkId, SceneHops, Scenes,
-    Topology,
+    AnySimulation, Config, Core, Failure, FlowSpec, PacketError, PacketFlowId, PacketLinkId,
+    SceneHops, Scenes, Topology,
 };
 
 /// What moves the packets of flows.
@@ -24,8 +24,10 @@ impl PacketFlows {
         options: &PacketTransport,
         withdraws: bool,
     ) -> Result<Self, PacketError> {
-        let PacketTransport { transport, config, repeats } = *options;
-        if withdraws || repeats == Repeats::InOneNetwork {
+        let PacketTransport { transport, config, repeats, plane_failure } = *options;
+        let is_one = withdraws || repeats == Repeats::InOneNetwork || plane_failure.is_some();
+        if is_one {
+            let config = Config { links_fail: plane_failure.is_some(), ..config };
             let mut simulation = transport.repeatable_simulation(topology, config)?;
             simulation.hash_by_ends();
             simulation.finish_on_arrival();
@@ -33,6 +35,14 @@ impl PacketFlows {
         }
         let scenes = Scenes::new(transport, topology, config, repeats == Repeats::Once)?;
         Ok(Self::Scenes(Box::new(scenes)))
+    }
+
+    /// Links will fail; in one network.
+    pub(super) fn add_failure(&mut self, failure: &Failure) {
+        match self {
+            Self::One(simulation) => simulation.add_failure(failure),
+            Self::Scenes(_) => unreachable!("flows are in one network where links fail"),
+        }
     }
 
     /// The network, for its paths.

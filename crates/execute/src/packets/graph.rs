@@ -7,9 +7,9 @@
 //! circuit back. What a rack stores is at a host of its own.
 
 use crate::links::link::End;
-use lightloom_model::{Duration, ServerId};
+use lightloom_model::{Duration, Rate, ServerId};
 use lightloom_packetsim::{Cable, NicId, NodeId, PacketError, PacketLinkId, Topology};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Where a packet fabric has a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,11 +35,15 @@ pub struct Graph {
     rack_nodes: FxHashMap<End, NodeId>,
     /// Links of hosts at the switches of racks, up.
     rack_links: FxHashMap<(End, End), Vec<PacketLinkId>>,
+    /// Whether NICs may spray packets over planes.
+    sprays: bool,
+    /// Switches of each plane over which they do.
+    planes: Vec<Vec<NodeId>>,
 }
 
 impl Graph {
-    /// So many servers that nothing joins yet.
-    pub(crate) fn new(servers: usize) -> Self {
+    /// So many servers that nothing joins yet, whose NICs may spray packets over planes or not.
+    pub(crate) fn new(servers: usize, sprays: bool) -> Self {
         let mut topology = Topology::new();
         let hosts = (0..servers).map(|_| topology.add_host()).collect();
         Self {
@@ -50,6 +54,8 @@ impl Graph {
             relays: FxHashMap::default(),
             rack_nodes: FxHashMap::default(),
             rack_links: FxHashMap::default(),
+            sprays,
+            planes: Vec::new(),
         }
     }
 
@@ -66,18 +72,56 @@ impl Graph {
         self.topology.add_switch()
     }
 
-    /// Adds a NIC of a server on the packet fabric, connected to a switch.
+    /// Over how many of so many planes NICs spray packets: one, where they must not.
+    pub(crate) fn planes(&self, planes: u32) -> u32 {
+        if self.sprays { planes } else { 1 }
+    }
+
+    /// Adds a switch of a plane.
+    pub(crate) fn add_switch_of(&mut self, plane: u32) -> NodeId {
+        let node = self.topology.add_switch();
+        let planes = self.planes.len().max(plane as usize + 1);
+        self.planes.resize(planes, Vec::new());
+        self.planes[plane as usize].push(node);
+        node
+    }
+
+    /// All links of a plane, both ways; none if there is no such plane.
+    pub(super) fn links_of_plane(&self, plane: u32) -> Vec<PacketLinkId> {
+        let Some(switches) = self.planes.get(plane as usize) else { return Vec::new() };
+        let switches: FxHashSet<NodeId> = switches.iter().copied().collect();
+        let links = self.topology.links();
+        let is_in = |link: &PacketLinkId| {
+            let spec = links[link.0 as usize];
+            switches.contains(&spec.from) || switches.contains(&spec.to)
+        };
+        (0..links.len() as u32).map(PacketLinkId).filter(is_in).collect()
+    }
+
+    /// Adds a NIC of a server on the packet fabric, connected to a switch, or by a port each to
+    /// those of several planes.
     ///
     /// # Errors
     /// If the graph is too large.
     pub fn add_nic(
         &mut self,
         server: ServerId,
-        switch: NodeId,
-        cable: Cable,
+        switches: &[NodeId],
+        port: Cable,
     ) -> Result<(), PacketError> {
         let nic = NicId(self.topology.nic_count() as u32);
-        self.connect(self.hosts[server.index()], switch, cable, ["nic up", "nic down"])?;
+        let (host, layers) = (self.hosts[server.index()], ["nic up", "nic down"]);
+        if let &[switch] = switches {
+            self.connect(host, switch, port, layers)?;
+        } else {
+            let ports = switches.len() as u32;
+            let node = self.topology.add_spraying_nic(format!("nic {}", nic.0), ports);
+            let rate = Rate(port.rate.0.saturating_mul(u64::from(ports)));
+            self.connect(host, node, Cable { rate, delay: Duration::ZERO }, layers)?;
+            for &switch in switches {
+                self.connect(node, switch, port, ["port up", "port down"])?;
+            }
+        }
         self.nics[server.index()].push(nic);
         Ok(())
     }
@@ -186,7 +230,6 @@ mod tests {
     use super::*;
     use crate::parts::Eps;
     use crate::testing::{GBPS, eps, packet};
-    use lightloom_model::Rate;
     use std::collections::{BTreeMap, VecDeque};
 
     const NIC_RATE: u64 = 400 * GBPS;
@@ -197,7 +240,7 @@ mod tests {
         let fabric = network.packet_fabric().expect("a packet fabric");
         let places: Vec<Place> =
             chosen.iter().map(|&server| fabric.place(ServerId(server))).collect();
-        let mut graph = Graph::new(chosen.len());
+        let mut graph = Graph::new(chosen.len(), true);
         fabric.connect(&network, &places, &mut graph).expect("a small graph");
         graph
     }
@@ -361,7 +404,7 @@ mod tests {
 
     #[test]
     fn racks_are_joined_one_way_and_servers_both_ways() {
-        let mut graph = Graph::new(2);
+        let mut graph = Graph::new(2, true);
         let mut links = |from, to, members| {
             graph.rack_links(from, to, members, cable(7)).expect("links of racks")
         };
@@ -386,7 +429,7 @@ mod tests {
 
     #[test]
     fn both_ways_of_a_pair_are_the_same_circuits() {
-        let mut graph = Graph::new(3);
+        let mut graph = Graph::new(3, true);
         let mut circuits = |from, to, members| {
             graph.circuits(ServerId(from), ServerId(to), members, cable(7)).expect("circuits")
         };
@@ -406,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_relay_takes_its_delay_in_all() {
-        let mut graph = Graph::new(2);
+        let mut graph = Graph::new(2, true);
         for (server, delay) in [(0, 10), (1, 7)] {
             let [inward, outward] = graph.relay(ServerId(server), cable(delay)).expect("a relay");
             let links = graph.topology.links();

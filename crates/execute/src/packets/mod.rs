@@ -10,7 +10,7 @@ mod transport;
 pub use graph::{Graph, Place};
 pub(crate) use launched::LaunchedId;
 pub(crate) use network::PacketNetwork;
-pub use transport::{Extent, PacketTransport, Repeats};
+pub use transport::{Extent, PacketTransport, PlaneFailure, Repeats};
 
 use crate::error::{ExecuteError, network as unfit};
 use lightloom_packetsim::PacketError;

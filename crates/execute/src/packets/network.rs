@@ -8,7 +8,7 @@
 use super::flows::PacketFlows;
 use super::graph::Graph;
 use super::launched::{Launched, Turns};
-use super::transport::PacketTransport;
+use super::transport::{PacketTransport, PlaneFailure};
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::link::{End, Flow, Link};
 use crate::links::shares::equal_shares;
@@ -17,8 +17,8 @@ use lightloom_flowsim::LinkId;
 use lightloom_kernel::Observer;
 use lightloom_model::{Bytes, Time};
 use lightloom_packetsim::{
-    Cable, Config, FlowSpec, HIGHEST_PRIORITY, NicId, PacketError, PacketFlowId, PacketLinkId,
-    SceneHops,
+    Cable, Config, Failure, FlowSpec, HIGHEST_PRIORITY, NicId, PacketError, PacketFlowId,
+    PacketLinkId, SceneHops,
 };
 use rustc_hash::FxHashMap;
 
@@ -220,8 +220,24 @@ impl PacketNetwork {
                 }
             }
         }
+        if let Some(failure) = self.options.plane_failure {
+            simulation.add_failure(&self.failure_of(failure)?);
+        }
         self.simulation = Some(simulation);
         Ok(())
+    }
+
+    /// The links of a plane that fails.
+    fn failure_of(&self, failure: PlaneFailure) -> Result<Failure, ExecuteError> {
+        let PlaneFailure { plane, time, repaired, detection } = failure;
+        let links = self.graph.links_of_plane(plane);
+        if links.is_empty() || self.graph.topology().spraying_nics().is_empty() {
+            return Err(unfit(format!(
+                "plane {plane} cannot fail: expected a plane of a fabric with several, and a \
+                 transport that sprays packets over them, such as uet-nscc"
+            )));
+        }
+        Ok(Failure::new(links, time, repaired, detection)?)
     }
 
     /// Changes how many circuits of a bundle are lit.

@@ -1,5 +1,6 @@
 //! How packets are sent.
 
+use lightloom_model::{Duration, Time};
 pub use lightloom_packetsim::Extent;
 use lightloom_packetsim::{Config, PacketError, TransportKind, fitted};
 
@@ -25,6 +26,22 @@ pub struct PacketTransport {
     pub config: Config,
     /// What is simulated of what repeats.
     pub repeats: Repeats,
+    /// A plane over which NICs spray packets that fails during the run; then all flows are in one
+    /// network.
+    pub plane_failure: Option<PlaneFailure>,
+}
+
+/// A plane that fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlaneFailure {
+    /// Which.
+    pub plane: u32,
+    /// When, from the start of the step.
+    pub time: Time,
+    /// When it works again, if it does.
+    pub repaired: Option<Time>,
+    /// Time until all switches know of either.
+    pub detection: Duration,
 }
 
 impl PacketTransport {
@@ -35,6 +52,11 @@ impl PacketTransport {
     /// If there is none of this name; says which there are.
     pub fn new(name: &str, extent: Extent) -> Result<Self, PacketError> {
         let (config, transport) = fitted(name, extent)?;
-        Ok(Self { transport, config, repeats: Repeats::default() })
+        Ok(Self { transport, config, repeats: Repeats::default(), plane_failure: None })
+    }
+
+    /// Whether NICs may spray packets over planes: the transport does not take overtaking for loss.
+    pub fn sprays(&self) -> bool {
+        self.transport.takes_any_order(&self.config)
     }
 }

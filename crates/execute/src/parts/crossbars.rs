@@ -63,7 +63,7 @@ impl PartConfig for Crossbars {
                 network.servers, self.nics
             )));
         }
-        self.rules.timing.validate()
+        self.rules.validate()
     }
 
     fn extent(&self, _network: &Network, _below: Duration) -> Extent {

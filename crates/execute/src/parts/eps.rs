@@ -35,6 +35,10 @@ pub struct Eps {
     /// each with as many of the rails: 1 where all are joined. What arrives for a NIC of another
     /// plane arrives at the one in its place.
     pub planes: u32,
+    /// Networks that every NIC is on, each with an equal part of its rate, and over which it sprays
+    /// packets: copies of this one. Flows see one network; so do packets of transports that take
+    /// overtaking for loss.
+    pub sprayed_planes: u32,
     /// NICs that nothing joins, as (server, NIC): failed, or under a ToR that has. What would cross
     /// them is spread over the other NICs of both servers.
     pub failed: BTreeSet<(u32, u32)>,

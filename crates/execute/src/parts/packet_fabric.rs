@@ -46,6 +46,13 @@ impl PartConfig for Eps {
                 self.planes, self.rails
             )));
         }
+        if self.sprayed_planes == 0 || self.sprayed_planes > 1 && self.planes > 1 {
+            return Err(Invalid::new(format!(
+                "eps: sprayed_planes = {}: expected at least 1, and no more where NICs are dealt \
+                 out to planes",
+                self.sprayed_planes
+            )));
+        }
         let uplinks = [
             ("eps.tor_uplink", self.tor_uplink),
             ("eps.tor_uplink_reached", self.tor_uplink_reached),
@@ -92,6 +99,10 @@ impl PacketFabric for Eps {
 
     fn lacks_nics(&self) -> bool {
         !self.failed.is_empty()
+    }
+
+    fn sprayed_planes(&self) -> u32 {
+        self.sprayed_planes
     }
 
     fn place(&self, server: ServerId) -> Place {

@@ -27,7 +27,8 @@ const BYTE: u64 = 10;
 fn rules() -> TurnRules {
     let timing =
         TurnTiming { latency: Duration(LATENCY), guard: Duration(GUARD), ..TurnTiming::default() };
-    TurnRules { timing, finders: vec![finder(Method::Bvn, DECISION)], lateness: None }
+    let finders = vec![finder(Method::Bvn, DECISION)];
+    TurnRules { timing, lower_tiers: Vec::new(), finders, lateness: None, do_all_wait: false }
 }
 
 /// A method that takes so long for each member.

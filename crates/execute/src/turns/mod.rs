@@ -91,17 +91,72 @@ fn finders<'de, D: Deserializer<'de>>(source: D) -> Result<Vec<MatchingFinder>, 
         .collect()
 }
 
+/// A tier of crossbars below the highest one: so many servers that follow each other share it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(from = "TierRow")]
+pub struct LowerTier {
+    /// Servers.
+    pub reach: u32,
+    /// Largest one-way latency between two of their NICs.
+    pub latency: Duration,
+    /// Length of every slot; nothing for slots as long as what they carry takes.
+    pub length: Option<Duration>,
+}
+
+/// The same as Python gives it: reach, latency and length.
+#[derive(Deserialize)]
+struct TierRow(u32, Duration, Option<Duration>);
+
+impl From<TierRow> for LowerTier {
+    fn from(TierRow(reach, latency, length): TierRow) -> Self {
+        Self { reach, latency, length }
+    }
+}
+
 /// What decides how long a turn takes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TurnRules {
-    /// Time slots.
+    /// Time slots of the highest tier.
     #[serde(flatten)]
     pub timing: TurnTiming,
+    /// What blocks have instead whose servers share a lower tier, from the lowest on.
+    pub lower_tiers: Vec<LowerTier>,
     /// Of what these find, each all-to-all takes what ends first.
     #[serde(rename = "methods", deserialize_with = "finders")]
     pub finders: Vec<MatchingFinder>,
     /// How late members are, if they are.
     pub lateness: Option<Lateness>,
+    /// Whether all ports wait for a late member: the next slot of everybody is delayed.
+    #[serde(rename = "all_wait")]
+    pub do_all_wait: bool,
+}
+
+impl TurnRules {
+    /// Checks that slots of every tier carry something.
+    ///
+    /// # Errors
+    /// If they do not, or tiers are not in order.
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let mut below = 0;
+        for tier in &self.lower_tiers {
+            if tier.reach <= below {
+                return Err(Invalid::new("crossbar: expected lower tiers from the lowest on"));
+            }
+            below = tier.reach;
+            self.of_tier(tier).validate()?;
+        }
+        self.timing.validate()
+    }
+
+    /// The slots of a block between servers from the first to the last.
+    fn timing_of(&self, first: u32, last: u32) -> TurnTiming {
+        let shared = self.lower_tiers.iter().find(|tier| first / tier.reach == last / tier.reach);
+        shared.map_or(self.timing, |tier| self.of_tier(tier))
+    }
+
+    fn of_tier(&self, &LowerTier { latency, length, .. }: &LowerTier) -> TurnTiming {
+        TurnTiming { latency, length, ..self.timing }
+    }
 }
 
 impl MatchingFinder {
@@ -160,6 +215,8 @@ struct Block {
     parts: Vec<Part>,
     /// Every port of them, once.
     ports: Vec<u32>,
+    /// The slots of the tier that its servers share.
+    timing: TurnTiming,
     /// When all that it needs but ports is there.
     ready: Time,
     /// What is left of a ring.
@@ -202,9 +259,15 @@ pub(crate) struct Turns {
     rules: TurnRules,
     /// Of each link, which is a port.
     rates: Vec<Rate>,
+    /// Where it is.
+    servers: Vec<u32>,
+    /// Until then no slot begins, as all wait for a late member.
+    paused_until: Time,
     carried: Vec<u64>,
     ports: Ports,
     blocks: Slab<Block>,
+    /// Rings that have their turn.
+    running: BTreeSet<u32>,
     sequence: u64,
     queue: EventQueue<Event>,
     unfinished: usize,
@@ -220,9 +283,12 @@ impl Turns {
         Self {
             rules,
             rates: Vec::new(),
+            servers: Vec::new(),
+            paused_until: Time::ZERO,
             carried: Vec::new(),
             ports: Ports::default(),
             blocks: Slab::default(),
+            running: BTreeSet::new(),
             sequence: 0,
             queue: EventQueue::new(),
             unfinished: 0,
@@ -232,15 +298,22 @@ impl Turns {
         }
     }
 
-    /// Adds a link, which is a port.
-    pub(crate) fn add_link(&mut self, rate: Rate) {
+    /// Adds a link, which is a port of a server.
+    pub(crate) fn add_link(&mut self, rate: Rate, server: u32) {
         self.rates.push(rate);
+        self.servers.push(server);
         self.carried.push(0);
         self.ports.add();
     }
 
-    /// Has a block take its turn as soon as it can.
-    pub(crate) fn start(&mut self, now: Time, shape: Together, priority: u8, parts: Vec<Part>) {
+    /// Has a block take its turn as soon as it can; how late its last member is.
+    pub(crate) fn start(
+        &mut self,
+        now: Time,
+        shape: Together,
+        priority: u8,
+        parts: Vec<Part>,
+    ) -> Duration {
         self.unfinished += parts.len();
         let ports: BTreeSet<u32> =
             parts.iter().flat_map(|part| part.path).map(|link| link.0).collect();
@@ -255,10 +328,14 @@ impl Turns {
         // All ports of a slot wait for the slowest.
         let rates = ports.iter().map(|&port| self.rates[port as usize]);
         let rate = rates.min().expect("a block has ports");
-        let steps = self.steps(shape, &parts, rate);
+        let servers = ports.iter().map(|&port| self.servers[port as usize]);
+        let (first, last) = (servers.clone().min(), servers.max());
+        let timing = first.zip(last).map(|(first, last)| self.rules.timing_of(first, last));
+        let timing = timing.expect("a block has ports");
+        let steps = steps_of(&timing, shape, &parts, rate);
         let mut matchings = TurnPlan::default();
         if let Together::AnyOrder { is_new } = shape {
-            match self.matchings(is_new, members, &parts, rate) {
+            match self.matchings(&timing, is_new, members, &parts, rate) {
                 Ok(found) => matchings = found,
                 Err(failure) => self.failure = Some(failure),
             }
@@ -267,11 +344,28 @@ impl Turns {
         }
         let ready = now + late + matchings.deciding;
         let (place, ports) = (Some(place), ports.into_iter().collect());
-        self.blocks[number] = Block { place, parts, ports, ready, steps, matchings, turn: None };
+        let turn = None;
+        self.blocks[number] = Block { place, parts, ports, timing, ready, steps, matchings, turn };
+        if self.rules.do_all_wait && late > Duration::ZERO {
+            self.pause(now, now + late);
+        }
         if ready > now {
             self.queue.push(ready, OTHERS, Event::Ready(number));
         } else {
             self.request(now, number);
+        }
+        late
+    }
+
+    /// Has no slot begin until then: rings stop, matchings that are under way go on.
+    fn pause(&mut self, now: Time, until: Time) {
+        if until <= self.paused_until {
+            return;
+        }
+        self.paused_until = until;
+        let rings: Vec<u32> = self.running.iter().copied().collect();
+        for number in rings {
+            self.stop(now, number);
         }
     }
 
@@ -287,17 +381,10 @@ impl Turns {
         Duration((draws.fold(0.0, f64::max) * mean.0 as f64) as u64)
     }
 
-    /// The steps of a ring.
-    fn steps(&self, shape: Together, parts: &[Part], rate: Rate) -> Option<Steps> {
-        let Together::Steps { chunks, steps, .. } = shape else { return None };
-        let largest = parts.iter().map(|part| part.bytes.div_ceil(chunks)).max();
-        let chunk = largest.expect("a block has parts");
-        Some(self.rules.timing.steps(steps, chunk, rate))
-    }
-
     /// The matchings of an all-to-all, which nobody has to look for unless its demand is new.
     fn matchings(
         &self,
+        timing: &TurnTiming,
         is_new: bool,
         members: usize,
         parts: &[Part],
@@ -307,8 +394,7 @@ impl Turns {
             let [from, to] = part.path.map(|link| link.0);
             Piece { from, to, bytes: part.bytes }
         });
-        let TurnRules { timing, finders, .. } = &self.rules;
-        let methods = finders.iter().map(|finder| {
+        let methods = self.rules.finders.iter().map(|finder| {
             (finder.method, if is_new { finder.decision(members) } else { Duration::ZERO })
         });
         in_matchings(&pieces.collect::<Vec<Piece>>(), methods, timing, rate)
@@ -338,14 +424,15 @@ impl Turns {
     }
 
     fn begin(&mut self, now: Time, number: u32) {
-        let begin = self.rules.timing.begin(now);
         let block = &mut self.blocks[number];
+        let begin = block.timing.begin(now.max(self.paused_until));
         self.statistics.turns += 1;
         self.statistics.waiting += u128::from(begin.since(block.ready).0);
         let Some(steps) = &block.steps else { return self.begin_matchings(begin, number) };
-        let over = begin + self.rules.timing.duration(steps);
+        let over = begin + block.timing.duration(steps);
         let end = self.queue.push(over, ARRIVALS, Event::Stop(number));
         block.turn = Some(Turn { begin, end, rest: None });
+        self.running.insert(number);
     }
 
     /// Begins an all-to-all.
@@ -372,7 +459,7 @@ impl Turns {
         let block = &mut self.blocks[number];
         let (Some(steps), Some(turn)) = (&block.steps, &mut block.turn) else { return };
         let after = Duration(now.0.saturating_sub(turn.begin.0));
-        let (over, rest) = self.rules.timing.yielded(steps, after);
+        let (over, rest) = block.timing.yielded(steps, after);
         if turn.rest.is_none() && rest.left > 0 {
             turn.end = self.queue.push(turn.begin + over, ARRIVALS, Event::Stop(number));
             turn.rest = Some(rest);
@@ -381,6 +468,7 @@ impl Turns {
 
     /// Ends the turn of a ring.
     fn stopped(&mut self, now: Time, number: u32, done: &mut Vec<u64>) {
+        self.running.remove(&number);
         let block = &mut self.blocks[number];
         let (Some(steps), Some(turn)) = (&mut block.steps, block.turn.take()) else { return };
         let left = std::mem::replace(&mut steps.left, 0);
@@ -475,6 +563,13 @@ impl Turns {
     pub(crate) fn end(&mut self) -> (TurnStatistics, Vec<CircuitTurn>) {
         (self.statistics, self.record.take().unwrap_or_default())
     }
+}
+
+/// The steps of a ring.
+fn steps_of(timing: &TurnTiming, shape: Together, parts: &[Part], rate: Rate) -> Option<Steps> {
+    let Together::Steps { chunks, steps, .. } = shape else { return None };
+    let largest = parts.iter().map(|part| part.bytes.div_ceil(chunks)).max();
+    Some(timing.steps(steps, largest.expect("a block has parts"), rate))
 }
 
 /// A well-mixed hash (the finalizer of splitmix64, Steele et al., OOPSLA 2014).

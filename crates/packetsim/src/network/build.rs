@@ -11,6 +11,12 @@ use crate::topology::Topology;
 use crate::transport::{Parameters, ParametersUser, Recovery, TransportKind};
 
 impl TransportKind {
+    /// Whether packets may overtake one another: it sprays them, or NICs tolerate that.
+    pub fn takes_any_order(self, config: &Config) -> bool {
+        config.paths != PathChoice::Ecmp
+            || self.recovery().is_some_and(|recovery| recovery != Recovery::GoBackN)
+    }
+
     /// An idle network with this transport.
     ///
     /// # Errors

@@ -25,6 +25,8 @@ pub(super) enum Timer {
     /// PFC reaches the sending end of a link: it pauses a priority, or resumes it if it is paused.
     /// One kind, as they take turns and must keep their order at one time.
     Signal(PacketLinkId, u8),
+    /// A NIC looks whether anything arrives by one of its ports, see [`super::plane_watch`].
+    Plane(u32),
     /// A flow starts.
     Start(PacketFlowId),
     /// A timer that the transport set for a flow.

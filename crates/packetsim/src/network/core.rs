@@ -3,6 +3,8 @@
 //! Links are settled lazily (see [`super::fabric`]), and settling them for a reader could change
 //! the order of simultaneous events: what is read is worked out without that.
 
+mod planes;
+
 use super::balancing::{Balancer, wait};
 use super::clock::{Clock, Timer};
 use super::detours::{Detour, Detours, KnownPath};
@@ -12,6 +14,7 @@ use super::flows::{Flows, RouteKey};
 use super::halves::Half;
 use super::links::DARK;
 use super::nics::Nics;
+use super::plane_watch::{PlaneWatch, watches_planes};
 use super::routing::Routing;
 use super::slab::NO_PACKET;
 use super::telemetry::Stamp;
@@ -35,6 +38,8 @@ pub struct Core {
     pub(super) balancer: Balancer,
     detours: Option<Detours>,
     failures: Failures,
+    /// Where NICs spray packets over planes, and links may fail.
+    planes: Option<Box<PlaneWatch>>,
     pub(super) clock: Clock,
     pub(super) fabric: Fabric,
     pub(super) flows: Flows,
@@ -63,6 +68,8 @@ impl Core {
             balancer: Balancer::new(&config, &topology),
             detours: Detours::new(&config, &topology)?,
             failures: Failures::default(),
+            planes: watches_planes(&topology, &config)
+                .then(|| Box::new(PlaneWatch::new(config.overflow))),
             flows: Flows::default(),
             fabric,
             nics,
@@ -224,6 +231,12 @@ impl Core {
             return Some(hashed);
         }
         let now = self.clock.now();
+        if let Some(planes) = self.planes.as_ref().filter(|planes| planes.has_avoided()) {
+            let heard = |link: &&PacketLinkId| !planes.avoids(**link, to, now);
+            let kept: Vec<PacketLinkId> = links.iter().filter(heard).copied().collect();
+            let links = if kept.is_empty() { links } else { &kept };
+            return Some(self.balancer.choose(&self.fabric, links, hashed, node, packet, now));
+        }
         Some(self.balancer.choose(&self.fabric, links, hashed, node, packet, now))
     }
 

@@ -278,6 +278,7 @@ impl<T: Transport> Simulation<T> {
             }
             Timer::Fail(index) => self.fail(index),
             Timer::Repair(index) => self.repair(index),
+            Timer::Plane(stream) => self.check_plane(stream),
             Timer::Avoid(index) => self.core.reroute(index, true),
             Timer::Restore(index) => self.core.reroute(index, false),
         }
@@ -384,6 +385,10 @@ impl<T: Transport> Simulation<T> {
             return self.deliver(arrived.id, arrived.packet);
         }
         if let Some(next) = self.route(link, key, &arrived) {
+            if self.core.watches_planes() {
+                let lost = self.core.watch_plane(link, next, arrived.id, &arrived.packet);
+                self.send_again(lost);
+            }
             return self.enqueue(next, link, arrived.id, &arrived.packet);
         }
         // Since a failure no path leads there.
@@ -453,6 +458,35 @@ impl<T: Transport> Simulation<T> {
         }
     }
 
+    /// A NIC that hears nothing over a plane sends by other ports what it sent there.
+    fn check_plane(&mut self, stream: u32) {
+        let lost = self.core.check_plane(stream);
+        self.send_again(lost);
+    }
+
+    /// NICs send packets again, as if they had just come over these links from hosts.
+    fn send_again(&mut self, packets: Vec<(PacketLinkId, Packet)>) {
+        for (over, packet) in packets {
+            let key = self.core.flows.key(packet.flow);
+            let id = self.core.fabric.insert(packet);
+            let node = self.core.topology().links()[over.index()].to;
+            let arrived = Arrived {
+                id,
+                packet,
+                node,
+                is_to_host: false,
+                next_hop: NO_LINK,
+                is_followed: false,
+            };
+            if let Some(next) = self.route(over, key, &arrived) {
+                self.core.watch_plane(over, next, id, &packet);
+                self.enqueue(next, over, id, &packet);
+            } else {
+                self.core.fabric.free(id);
+            }
+        }
+    }
+
     /// They are repaired.
     fn repair(&mut self, index: u32) {
         for link in self.core.failing_links(index) {
@@ -492,6 +526,11 @@ impl<T: Transport> Simulation<T> {
     #[inline]
     fn enqueue(&mut self, link: PacketLinkId, over: PacketLinkId, id: PacketId, packet: &Packet) {
         self.settle(link);
+        let mut index = 0;
+        while let Some(port) = self.core.fabric.sharing(link, index) {
+            self.settle_switch(port);
+            index += 1;
+        }
         let core = &mut self.core;
         if core.fabric.enqueue(link, over, id, packet, &mut core.clock) {
             self.pause(over, packet.priority());

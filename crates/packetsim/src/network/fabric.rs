@@ -15,13 +15,16 @@ use super::links::{
     Arrived, Arriving, CROSSES, DARK, FAILED, FROM_HOST, Flag, Links, Queue, Turn, Waiting,
 };
 use super::pfc::Pfc;
+use super::plane_watch::watches_planes;
 use super::queueing::{Chance, Queueing};
+use super::shared_buffer::SharedBuffers;
 use super::slab::{NO_PACKET, PacketSlab};
 use super::telemetry::{Stamp, Telemetry};
 use crate::config::Config;
 use crate::counters::{Counters, LinkCounters};
 use crate::error::PacketError;
 use crate::events::{EventKind, EventLogging, PacketEvent};
+use crate::hash::mix;
 use crate::packet::{MARKED, Packet, PacketId, PacketKind};
 use crate::topology::{PacketLinkId, Topology};
 use lightloom_model::Time;
@@ -44,11 +47,17 @@ pub(super) struct Fabric {
     packets: PacketSlab,
     queueing: Queueing,
     pfc: Option<Pfc>,
+    shared: Option<Box<SharedBuffers>>,
     telemetry: Option<Box<Telemetry>>,
     /// When each link failed last, and whether it ever did; empty if none did.
     failed_at: Vec<Option<Time>>,
     /// Whether arrivals are recorded or may be lost.
     is_observed: bool,
+    /// Probability that a packet is lost on a link, and the seed of that.
+    loss: (f64, u64),
+    /// Packets whose contents have changed places since [`Self::take_swapped`], if NICs have to
+    /// know.
+    swapped: Option<Vec<[PacketId; 2]>>,
     data_hops: u64,
     control_hops: u64,
     log: Option<Box<EventLog>>,
@@ -63,9 +72,12 @@ impl Fabric {
             packets: PacketSlab::new(),
             queueing: Queueing::new(config),
             pfc: config.pfc.map(|pfc| Pfc::new(topology, pfc, config.highest_priority)),
+            shared: config.shared_buffer.map(|rule| Box::new(SharedBuffers::new(topology, rule))),
             telemetry: config.telemetry.then(Box::default),
             failed_at: Vec::new(),
-            is_observed: config.links_fail,
+            is_observed: config.links_fail || config.loss > 0.0,
+            loss: (config.loss, mix(config.seed ^ 0x6c6f_7373)),
+            swapped: watches_planes(topology, config).then(Vec::new),
             data_hops: 0,
             control_hops: 0,
             log: None,
@@ -154,6 +166,13 @@ impl Fabric {
     pub(super) fn push_control(&mut self, link: PacketLinkId, id: PacketId) {
         let queue = if self.queueing.has_control_queue() { Queue::Control } else { Queue::Data };
         self.links.push(link, queue, id, &mut self.packets);
+    }
+
+    /// The link at a place among those out of the switch at the sending end of a link, where these
+    /// share a buffer.
+    #[inline]
+    pub(super) fn sharing(&self, link: PacketLinkId, index: usize) -> Option<PacketLinkId> {
+        self.shared.as_ref()?.ports(link).get(index).copied()
     }
 
     /// Puts a packet on the wire of a link whose transmitter is free at `begin`; returns when it is
@@ -290,12 +309,17 @@ impl Fabric {
         if self.queueing.may_mark_arrival(queued) {
             self.mark(link, id, queued, now);
         }
-        if self.queueing.admits_data(queued, size) {
+        if let Some(shared) = &self.shared {
+            if shared.admits(&self.links, link, queued, size) {
+                return true;
+            }
+        } else if self.queueing.admits_data(queued, size) {
             return true;
-        }
-        let chance = Chance { link, packet: &self.packets[id], time: now };
-        if self.queueing.admits_late_data(queued, size, &chance) {
-            return true;
+        } else {
+            let chance = Chance { link, packet: &self.packets[id], time: now };
+            if self.queueing.admits_late_data(queued, size, &chance) {
+                return true;
+            }
         }
         if self.queueing.is_trimming() {
             self.trim(link, id, now);
@@ -330,6 +354,9 @@ impl Fabric {
         {
             let sizes = [last, id].map(|it| self.packets[it].size);
             self.packets.swap_contents(last, id);
+            if let Some(swapped) = &mut self.swapped {
+                swapped.push([last, id]);
+            }
             self.links.resize_queued(link, priority, sizes);
         }
         self.record(now, EventKind::Trimmed, link, id);
@@ -343,6 +370,11 @@ impl Fabric {
         packet.kind = PacketKind::Header;
         packet.size = header;
         self.push_control(link, id);
+    }
+
+    /// Packets whose contents have changed places since the last call.
+    pub(super) fn take_swapped(&mut self) -> Vec<[PacketId; 2]> {
+        self.swapped.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     fn drop_packet(&mut self, link: PacketLinkId, id: PacketId, now: Time) {
@@ -394,9 +426,16 @@ impl Fabric {
         self.links.clear(link, FAILED);
     }
 
-    /// Whether the first packet on the wire of a link, which has arrived, is lost: the link failed
-    /// after it began to be sent.
+    /// Whether the first packet on the wire of a link, which has arrived, is lost: at random, or as
+    /// the link failed after it began to be sent.
     pub(super) fn is_lost(&self, link: PacketLinkId, now: Time) -> bool {
+        let (probability, seed) = self.loss;
+        if probability > 0.0
+            && let Some(packet) = self.packets.get(self.links.wire(link).head())
+            && (Chance { link, packet, time: now }).happens(seed, probability)
+        {
+            return true;
+        }
         let Some(&Some(failed_at)) = self.failed_at.get(link.index()) else { return false };
         let packet = self.packets.get(self.links.wire(link).head());
         packet.is_some_and(|packet| self.begin_of(link, packet, now) <= failed_at)

@@ -478,6 +478,12 @@ impl Links {
         self.queue(link, queue, priority).1
     }
 
+    /// Bytes of data in the queues of all priorities.
+    pub(super) fn queued_data(&self, link: PacketLinkId) -> u64 {
+        let lanes = if self.lanes.highest() > 0 { self.lanes.data_bytes(link, 1) } else { 0 };
+        u64::from(self.all[link.index()].data_bytes) + u64::from(lanes)
+    }
+
     /// Whether nothing is queued.
     #[inline]
     pub(super) fn is_empty(&self, link: PacketLinkId) -> bool {

@@ -28,7 +28,11 @@ impl Chance<'_> {
     /// Whether it happens: with a probability that grows from 0 to `limit` between two thresholds,
     /// between which the queue is.
     fn is_within(&self, seed: u64, [low, high]: [u32; 2], queued: u32, limit: f64) -> bool {
-        let probability = f64::from(queued - low) / f64::from(high - low) * limit;
+        self.happens(seed, f64::from(queued - low) / f64::from(high - low) * limit)
+    }
+
+    /// Whether it happens, with this probability.
+    pub(super) fn happens(&self, seed: u64, probability: f64) -> bool {
         ((self.draw(seed) >> 11) as f64) < probability * (1_u64 << 53) as f64
     }
 }

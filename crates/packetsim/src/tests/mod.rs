@@ -2,6 +2,7 @@
 
 mod balancing;
 mod bench;
+mod buffers;
 mod closed_forms;
 mod dcqcn;
 mod dctcp;
@@ -21,6 +22,7 @@ mod mptcp_by_hand;
 mod nscc;
 mod observing;
 mod pause_replay;
+mod plane_failures;
 mod planes;
 mod priorities;
 mod profiles;

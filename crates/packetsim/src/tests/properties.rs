@@ -98,6 +98,9 @@ fn config() -> impl Strategy<Value = Config> {
             paths: if paths == 0 { PathChoice::Ecmp } else { PathChoice::Spray(paths) },
             balancing: Balancing::ALL[(seed / 2 % 3) as usize],
             flowlet_gap: Duration(seed % 1_000_000),
+            plane_silence: None,
+            shared_buffer: None,
+            loss: 0.0,
             seed,
         }
     })

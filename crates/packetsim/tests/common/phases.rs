@@ -72,6 +72,9 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
         paths: PathChoice::Ecmp,
         balancing: Balancing::Hash,
         flowlet_gap: Duration(0),
+        plane_silence: None,
+        shared_buffer: None,
+        loss: 0.0,
         seed: 1,
     };
     let topology = presets::star(HOSTS, RATE, DELAY).unwrap();

@@ -234,6 +234,7 @@ fn packet_run<'py>(
     report: &Report,
 ) -> PyResult<Bound<'py, PyDict>> {
     let samples = report.samples.as_ref().map(|samples| queue_samples(py, samples));
+    let received: Vec<u64> = report.unfinished_received.iter().map(|bytes| bytes.0).collect();
     let has_programs = !report.programs.begins.is_empty();
     let operations = has_programs.then(|| operation_times(py, &report.programs));
     Ok(values!(py;
@@ -244,6 +245,7 @@ fn packet_run<'py>(
         peak_packets: report.peak_packets,
         undivided: report.undivided,
         remarks: report.remarks.clone(),
+        unfinished_received_bytes: received.into_pyarray(py),
         run_hash: format!("{:032x}", report.hash.digest()),
         nodes: PyTuple::new(py, network::names(topology))?,
         layers: PyTuple::new(py, topology.layers())?,

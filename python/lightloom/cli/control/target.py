@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeVar
 from pydantic import Field
 
 from lightloom.cli.options import CommandCall, Option, Panel, option
-from lightloom.cli.outputs import Outputs
+from lightloom.cli.outputs import Outputs, checked_outputs
 from lightloom.cli.terminal import terminal
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Switch
@@ -112,8 +112,7 @@ def outputs_and_options(call: CommandCall, kind: type[Kind]) -> tuple[Outputs, K
     """Outputs and options of a command on a region; no file of the region is replaced."""
     from lightloom.control.region_file import read_region
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.build(kind)
     if outputs.files():
         paths = options.regions if isinstance(options, RegionsArgument) else (options.region,)

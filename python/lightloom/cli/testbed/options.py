@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 
 from lightloom.cli.options import CommandCall, Option, option
-from lightloom.cli.outputs import Outputs
+from lightloom.cli.outputs import Outputs, checked_outputs
 from lightloom.errors import InputError
 from lightloom.inputs.strict import File, Name, Strict, Switch, quantity
 
@@ -104,8 +104,7 @@ def folder_option(table: type[TestbedFolder] = TestbedFolder) -> Option:
 
 def outputs_and_options(call: CommandCall, kind: type[Kind]) -> tuple[Outputs, Kind]:
     """Return where results go and what was given, checked."""
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     return outputs, call.build(kind)
 
 

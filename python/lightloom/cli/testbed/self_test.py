@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lightloom.cli.options import Command, CommandCall, Panel
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import checked_outputs, json_panel
 from lightloom.cli.testbed.options import SizeOptions, size_options
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.testbed import Testbed
     from lightloom.testbed.self_test import self_test
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.build(SizeOptions)
     checks = []
     with (

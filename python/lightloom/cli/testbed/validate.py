@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, json_panel
+from lightloom.cli.outputs import checked_outputs, json_panel
 from lightloom.cli.testbed.options import PYTHON, Rate, SizeOptions, Steps, size_options
 from lightloom.inputs.strict import Name
 
@@ -53,8 +53,7 @@ def _run(call: CommandCall) -> None:
     from lightloom.testbed.training import default_python
     from lightloom.testbed.validation import same_order, validate
 
-    outputs = call.take(Outputs, "output")
-    outputs.check(call.tables)
+    outputs = checked_outputs(call)
     options = call.build(ValidateOptions)
     job = ReplayJob.drawn(
         options.servers, rate_gbps=options.rate_gbps, steps=options.repeats, seed=options.seed

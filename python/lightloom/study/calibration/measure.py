@@ -4,7 +4,8 @@ The device is behind a small protocol, so that what is measured, and how often, 
 it. Rows are given to the caller as they are measured, and rows that are known are not measured
 again, so that an interrupted calibration goes on. Of each row the time that its bytes take is taken
 out by the roofline of :mod:`lightloom.workload.compute_operators`, as the packaged tables were
-made; what remains is the efficiency of its products by size.
+made; what remains is the efficiency of its products by size. Attention with narrow heads has the
+time of its further scores taken out, since curves are those of heads of 128.
 
 How much slower the GPU is in a long run of products than in a short one bounds the sustained
 factor; the rest of it, what a step loses between operators, stays that of the GPU's generation.
@@ -12,6 +13,7 @@ factor; the rest of it, what a step loses between operators, stays that of the G
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -21,6 +23,8 @@ from typing import Protocol
 
 from lightloom.hardware.gpus import Gpu
 from lightloom.study.calibration.operations import Operation, product
+from lightloom.workload.compute_kernels import MEASURED_HEADS
+from lightloom.workload.compute_operators import load_efficiencies
 
 Run = Callable[[], None]
 #: seconds of an operation, by its operator and shape
@@ -133,6 +137,8 @@ def condense(operations: list[Operation], rows: Rows, gpu: Gpu) -> Profile:
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     moved: dict[str, float] = {}
     bound: list[tuple[float, float]] = []
+    scores = {name: curve.score_s for name, curve in load_efficiencies(gpu).curves.items()}
+    scores = {name: score_s for name, score_s in scores.items() if score_s}
     for operation in operations:
         seconds = rows[operation.operator, operation.shape] / operation.parts
         if not operation.flops:
@@ -142,6 +148,8 @@ def condense(operations: list[Operation], rows: Rows, gpu: Gpu) -> Profile:
         peak = gpu.peak_flops("fp8" if operation.in_fp8 else "bf16")
         if "matmul" in name:
             seconds = _products_alone(operation, seconds, gpu)
+        elif name in scores:
+            seconds = _as_wide_heads(operation, seconds, scores[name])
         points[name].append((operation.flops, operation.flops / seconds / peak))
         if name.startswith("grouped") and _moved_s(operation, gpu) > BOUND * seconds:
             bound.append(points[name][-1])
@@ -169,6 +177,14 @@ def _products_alone(operation: Operation, seconds: float, gpu: Gpu) -> float:
     return max(float(max(rest, 0.0) ** (1 / norm)), seconds / 2)
 
 
+def _as_wide_heads(operation: Operation, seconds: float, score_s: float) -> float:
+    """Time with heads of the width that curves are of, with as many FLOPs; at least half of it."""
+    keys, values = operation.shape[-2:]
+    forward = operation.flops / (2.5 if operation.operator.endswith("backward") else 1.0)
+    more = forward / (2 * (keys + values)) - forward / (4 * MEASURED_HEADS)
+    return max(seconds - more * score_s, seconds / 2)
+
+
 def _combined(operator: str) -> tuple[float, float]:
     """Share of the memory rate of an operator's bytes, and how they combine with its products."""
     if not operator.startswith("grouped"):
@@ -187,17 +203,17 @@ def _mean(points: list[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _by_size(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Geometric means of what is nearly of a size, ascending."""
+    """Geometric means of what is nearly of a size, ascending; more work takes no less time."""
     bins: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for flops, efficiency in points:
         bins[round(log10(flops) * PER_DECADE)].append((flops, efficiency))
-    return [
-        (
-            exp(statistics.fmean(log(flops) for flops, _ in found)),
-            exp(statistics.fmean(log(efficiency) for _, efficiency in found)),
-        )
-        for _, found in sorted(bins.items())
-    ]
+    means, most = [], math.inf
+    for _, found in sorted(bins.items()):
+        flops = exp(statistics.fmean(log(flops) for flops, _ in found))
+        efficiency = exp(statistics.fmean(log(efficiency) for _, efficiency in found))
+        most = min(most, efficiency / flops)
+        means.append((flops, most * flops))
+    return means
 
 
 def profile_text(profile: Profile, title: str, gpu: Gpu, date: str) -> str:

@@ -19,7 +19,7 @@ from lightloom.errors import PlanError
 from lightloom.fabric import load_fabric
 from lightloom.parallel import Plan, does_not_fit, memory_per_stage
 from lightloom.parallel.choose import check_plan
-from lightloom.parallel.memory import RECOMPUTE, PlanMemory
+from lightloom.parallel.memory import PlanMemory, recomputation_from
 from lightloom.planner.expansion import ClusterExpansion, expand
 from lightloom.study.compare.fit import FittedPlan, least_recomputation
 from lightloom.study.compare.job import cluster_of, workload_options
@@ -135,7 +135,7 @@ def _grown(memory: JobMemory, rule: ClusterExpansion) -> GrownCluster:
     """The plan, memory and step of a row."""
     model, base = memory.model, memory.fitted.options
     servers = memory.scenario.cluster.used_gpus_per_server
-    levels = RECOMPUTE[RECOMPUTE.index(base.recompute) :]
+    levels = recomputation_from(base.recompute)
     try:
         plan = expanded_plan(memory.fitted.plan, rule)
         check_plan(plan, model, servers)

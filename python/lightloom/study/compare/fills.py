@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lightloom.fabric import Fabric
+from lightloom.fabric import Fabric, Setting
 from lightloom.progress import Progress
 from lightloom.simulate import simulate
+from lightloom.study.compare import strategies
 from lightloom.study.compare.builds import Networks, Workloads
 from lightloom.study.compare.job import Job, ModelJob
 
@@ -53,17 +54,31 @@ def with_micro_batches(job: ModelJob, micro_batches: int) -> ModelJob:
 class Steps:
     """Predictions of a step on any fabric, with the strategies that it estimates to be best.
 
-    A network is planned for each job, or with ``plans_once`` for the first of them.
+    A network is planned for each job, or with ``plans_once`` for the first of them; computation
+    takes ``compute_scale`` times as long as assumed.
     """
 
-    def __init__(self, fills: Fills, progress: Progress, *, plans_once: bool = False) -> None:
+    def __init__(
+        self,
+        fills: Fills,
+        progress: Progress,
+        *,
+        plans_once: bool = False,
+        compute_scale: float = 1.0,
+    ) -> None:
         self._fills, self._progress, self._lock = fills, progress, threading.Lock()
         jobs = fills.jobs
-        self._sample = jobs[0].samples()[0]
+        sample = jobs[0].samples()[0]
+        self._sample = dataclasses.replace(sample, compute_scale=compute_scale)
         self._workloads = [Workloads(job) for job in jobs]
         pairs = zip(jobs, self._workloads, strict=True)
         networks = [Networks(job, workloads) for job, workloads in pairs]
         self._networks = networks[:1] * len(jobs) if plans_once else networks
+
+    def candidates(self, fabric: Fabric) -> Mapping[Setting, Fabric]:
+        """The fabric with each value of what it leaves open; see :meth:`seconds` for errors."""
+        with self._lock:
+            return strategies.candidates(fabric, self._networks[0])
 
     def step_time_s(self, fabric: Fabric) -> float:
         """The predicted step; see :meth:`seconds` for errors."""

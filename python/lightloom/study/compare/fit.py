@@ -19,7 +19,7 @@ from lightloom.parallel import (
     choose_plan,
     memory_per_stage,
 )
-from lightloom.parallel.memory import RECOMPUTE, PlanMemory, does_not_fit
+from lightloom.parallel.memory import RECOMPUTE, PlanMemory, does_not_fit, recomputation_from
 from lightloom.practice import Dispatcher, Recompute
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.options import WorkloadOptions
@@ -73,7 +73,7 @@ def allowed_recomputation(scenario: Scenario, model: Model) -> tuple[Recompute, 
     if scenario.recompute != "auto":
         return (scenario.recompute,)
     published = None if model.plan is None else model.plan.recompute
-    return RECOMPUTE[RECOMPUTE.index(published or "none") :]
+    return recomputation_from(published or "none")
 
 
 def least_recomputation(
@@ -193,7 +193,7 @@ def _planned(scenario: Scenario, model: Model, gpu: Gpu, options: MemoryOptions)
 def remedy(scenario: Scenario, model: Model, gpu: Gpu, base: MemoryOptions, plan: Plan) -> str:
     """The smallest change that fits: recomputation, one degree, or more GPUs as well."""
     if scenario.recompute != "auto":
-        for level in RECOMPUTE[RECOMPUTE.index(scenario.recompute) + 1 :]:
+        for level in recomputation_from(scenario.recompute)[1:]:
             if _planned(scenario, model, gpu, replace(base, recompute=level)).misfit is None:
                 return f"--recompute {level} fits"
     text = "even recomputing all activations does not fit"

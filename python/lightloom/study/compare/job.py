@@ -235,7 +235,8 @@ class Job(ABC):
         """
         scenario, spread = self.scenario, self.scenario.compute_spread
         seeds = range(scenario.seed, scenario.seed + (scenario.seeds if self.draws else 1))
-        steps = range(scenario.steps if self.changes else 1)
+        begin = scenario.demand.trained_steps
+        steps = range(begin, begin + (scenario.steps if self.changes else 1))
         samples = [Sample(seed, step) for seed in seeds for step in steps]
         if spread:
             first = samples[0]
@@ -620,9 +621,7 @@ def compute_model(
         scenario.cluster.profile,
         recompute=memory.recompute,
         precision=memory.precision,
-        permutation=scenario.compute.permutation,
-        cuda_graphs=scenario.compute.cuda_graphs,
-        expert_products=scenario.compute.expert_products,
+        **scenario.compute.model_dump(exclude={"precision", "state_precision"}),
         state_precision=memory.state_precision,
         dispatch=dispatch_of(scenario, model, options),
     )
@@ -782,14 +781,15 @@ def demand_source(scenario: Scenario, model: Model, plan: Plan, seed: int) -> De
     options = scenario.demand
     if not model.num_moe_layers:
         usual = DemandOptions()
-        names = DemandOptions.model_fields
-        changed = [name for name in names if getattr(options, name) != getattr(usual, name)]
+        changed = [name for name, value in usual if getattr(options, name) != value]
         if changed:
             raise DemandError(
                 f"{model.name} has no experts, so that nothing would read the demand's "
                 f"{', '.join(changed)}; leave it out"
             )
         return None
+    if options.trained_steps and kind_of(options.name) != "regime":
+        raise DemandError(f"demand '{options.name}' is recorded: leave trained_steps out")
     return open_demand(
         options.name,
         demand_shape(model, plan),

@@ -77,7 +77,7 @@ def job_memory(scenario: Scenario) -> JobMemory:
     shown = scenario.model_copy(update={"memory_check": stated is None})
     fitted = fitted_plan(shown, model, gpu, options)
     levels: dict[Recompute, tuple[StageMemory, str | None]] = {}
-    for level in RECOMPUTE:
+    for level in dict.fromkeys((*RECOMPUTE, fitted.options.recompute)):
         stages = memory_per_stage(model, fitted.plan, replace(fitted.options, recompute=level))
         largest = max(stages, key=lambda stage: stage.total_bytes)
         unfit = does_not_fit(stages, gpu.hbm_capacity_bytes, fitted.options.reserve)

@@ -12,13 +12,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, echo
 from lightloom.fabric.network import Crossbars, Network, RackCircuits, Scheduled
+from lightloom.packets.failures import DETECTION_S, parse_failure
 from lightloom.simulate import Packets, Phases, Run
 from lightloom.study.compare.builds import Networks
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.scenario import PacketOptions, Scenario, packet_options
-from lightloom.units import show_time
+from lightloom.units import show_time, to_ps
 
 #: data-packet-hops per second and core, on the safe side; a fabric is on one core
 RATE_PER_S = 2_000_000
@@ -33,8 +34,32 @@ def packets_like(scenario: Scenario) -> Packets:
     options = packet_options(scenario) or PacketOptions()
     sizes = options.mtu_bytes, options.queue_bytes
     return Packets(
-        options.transport, *sizes, seed=scenario.seed, repeats=options.repeats, full=True
+        options.transport,
+        *sizes,
+        seed=scenario.seed,
+        repeats=options.repeats,
+        plane_failure=_plane_failure(options),
+        full=True,
     )
+
+
+def _plane_failure(options: PacketOptions) -> tuple[int, int, int | None, int] | None:
+    """Which plane fails, when, when it works again and how long until switches know.
+
+    Raises
+    ------
+    InputError
+        If it is not written as it should be, or phases are simulated, which have no time.
+    """
+    if options.plane_failure is None:
+        return None
+    plane, start_s, span_s = parse_failure(options.plane_failure)
+    if not plane.isdecimal() or len(plane) > 3:
+        raise InputError(f"plane_failure {echo(options.plane_failure)}: expected such as 1@2ms")
+    if options.phases != "whole":
+        raise InputError("plane_failure is for whole steps as packets; add --phases whole")
+    repaired_ps = None if span_s is None else to_ps(start_s + span_s)
+    return int(plane), to_ps(start_s), repaired_ps, to_ps(DETECTION_S)
 
 
 def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:

@@ -25,10 +25,10 @@ from lightloom.hardware import load_gpu
 from lightloom.models import Model
 from lightloom.parallel import Plan, stated_plan
 from lightloom.parallel.choose import BATCH, divisors
-from lightloom.parallel.memory import RECOMPUTE, MemoryOptions, PlanMemory
+from lightloom.parallel.memory import MemoryOptions, PlanMemory
 from lightloom.parallel.overlap import CHUNKED
 from lightloom.parallel.plan import MICRO_BATCHES_PER_STAGE, usual_length
-from lightloom.practice import Dispatcher, PipelineSchedule, PlanStrategy, Sharded
+from lightloom.practice import Dispatcher, PipelineSchedule, PlanStrategy, Recompute, Sharded
 from lightloom.study.compare.fit import (
     FittedPlan,
     allowed_recomputation,
@@ -362,7 +362,7 @@ def step_estimates(
     scenario = with_published_gate(scenario, model)
     compute = {
         level: compute_model(scenario, model, options, dataclasses.replace(memory, recompute=level))
-        for level in RECOMPUTE
+        for level in get_args(Recompute)
     }
     return StepEstimates(scenario, model, options, cluster, compute, drawn)
 

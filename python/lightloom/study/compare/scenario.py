@@ -42,6 +42,8 @@ from lightloom.inputs.strict import (
 from lightloom.practice import (
     ActivationCache,
     AllToAllOverlap,
+    AttentionKernels,
+    Casts,
     ContextParallel,
     Dispatcher,
     ExpertProducts,
@@ -246,6 +248,11 @@ class DemandOptions(Strict):
         description="Copies beyond this multiple of an expert's even share of each source rank "
         "are dropped; none by default.",
     )
+    trained_steps: Annotated[int, Field(strict=True, ge=0, le=2**20 - 1)] = Field(
+        0,
+        description="Steps for which a drawn gate was trained before the first one that is"
+        " simulated; regime learned is most uneven at 0.",
+    )
     dispatcher: Dispatcher | None = Field(
         None,
         description="What sends tokens to their experts: alltoall, of a collective library, or"
@@ -304,6 +311,16 @@ class ComputeOptions(Strict):
         "sequential",
         description="Products of the experts of a GPU: one kernel for all, or a kernel of each, as"
         " in Transformer Engine.",
+    )
+    attention_kernels: AttentionKernels = Field(
+        "fastest",
+        description="Kernels of attention: the fastest that were measured on the GPU, or"
+        " FlashAttention 2, as PyTorch's own attention takes.",
+    )
+    casts: Casts = Field(
+        "fused",
+        description="Who writes FP8 operands: the norms and activation functions before a product"
+        " (Transformer Engine), or passes of their own (torchao).",
     )
     state_precision: StatePrecision | None = Field(
         None,
@@ -432,6 +449,11 @@ class PacketOptions(Strict):
         description="How often what repeats in a whole step is simulated: once; each time, with the"
         " same result; or together, all flows in one network.",
     )
+    plane_failure: Annotated[str, Field(max_length=60)] | None = Field(
+        None,
+        description="Plane that fails during a step, of a fabric whose NICs spray packets over"
+        " several, when, and for how long, such as '1@2ms+5ms' or '1@2ms' for good.",
+    )
     full: Switch = Field(
         False, description="Continue even if the simulation will take over ten minutes."
     )
@@ -510,7 +532,8 @@ class Scenario(Strict):
         "auto",
         description="Activations recomputed in the backward pass; by default what was published,"
         " or the least with which the plan fits the memory; selective: norms, activation functions"
-        " and the up-projections of latent attention.",
+        " and the up-projections of latent attention; products: as torchtitan, every second"
+        " product, too.",
     )
     memory: KeptOptions = Field(KeptOptions(), description="What GPUs keep of a job.")
     memory_check: Switch = Field(

@@ -51,5 +51,7 @@ def job_traffic(scenario: Scenario, unit: Literal["gpu", "server"] | None = None
             + ("use --by server" if unit == "gpu" else "use fewer GPUs: replicas are alike")
         )
     job = prepare(scenario.model_copy(update={"fabrics": ("fat-tree",)}))
-    workload = job.workload(Sample(scenario.seed, 0), job.cluster.gpus_per_server)
+    workload = job.workload(
+        Sample(scenario.seed, scenario.demand.trained_steps), job.cluster.gpus_per_server
+    )
     return JobTraffic(job, workload, traffic_matrix(workload, by_server=unit == "server"))

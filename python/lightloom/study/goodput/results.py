@@ -7,14 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lightloom.errors import InputError, echo
-from lightloom.optional import need
-from lightloom.shown import Shown, views
+from lightloom.shown import ShownRows, views
 
 if TYPE_CHECKING:
-    import polars
     from rich.console import Console
-
-    from lightloom.report.figure import Figure
 
 SCHEMA_VERSION = 1
 SECONDS_PER_DAY = 86_400
@@ -151,7 +147,7 @@ class FabricGoodput:
 
 
 @dataclass(frozen=True, repr=False)
-class Goodput(Shown):
+class Goodput(ShownRows):
     """The goodput of a job on several fabrics.
 
     ``inputs`` has what was assumed, with its sources; ``published`` what training runs reported,
@@ -193,17 +189,6 @@ class Goodput(Shown):
     def rows(self) -> list[dict[str, Any]]:
         """A row per fabric."""
         return [result.row() for result in self.results]
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return the :meth:`rows` as a table."""
-        need("polars", "to_polars")
-        import polars
-
-        return polars.DataFrame(self.rows(), infer_schema_length=None)
-
-    def plot(self) -> Figure:
-        """Draw where the time goes."""
-        return views().draw(self)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""

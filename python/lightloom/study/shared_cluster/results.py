@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lightloom.optional import need
-from lightloom.shown import Shown
+from lightloom.shown import ShownRows
 from lightloom.study.shared_cluster.placement import jain
-
-if TYPE_CHECKING:
-    import polars
 
 SCHEMA_VERSION = 1
 #: by what share of its speed jobs may differ that are called undisturbed
@@ -106,7 +102,7 @@ class PlacementOutcome:
 
 
 @dataclass(frozen=True, repr=False)
-class SharedResult(Shown):
+class SharedResult(ShownRows):
     """Several jobs on one cluster, by fabric and placement.
 
     ``inputs`` has the jobs and the cluster; ``remarks`` what to know of the placements.
@@ -156,13 +152,6 @@ class SharedResult(Shown):
                     "speed": placement.speed,
                     "fairness": placement.fairness,
                 }
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return the :meth:`rows` as a table."""
-        need("polars", "to_polars")
-        import polars
-
-        return polars.DataFrame(self.rows(), infer_schema_length=None)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -140,15 +141,18 @@ def _between(ends: tuple[float, float], share: float, *, is_log: bool) -> float:
     return float(f"{number:.12g}")
 
 
-def read_axes(options: SweepOptions) -> list[SweepAxis]:
-    """The axes of a sweep.
+def read_axes(options: SweepOptions, folder: Path = Path()) -> list[SweepAxis]:
+    """The axes of a sweep, of which files of fabrics are below ``folder``.
 
     Raises
     ------
     InputError
         If one names no option, or takes no values.
     """
-    axes = [_axis(find_option(path), value, options) for path, value in flat(options.axes)]
+    axes = [
+        _axis(find_option(path, folder=folder), value, options)
+        for path, value in flat(options.axes)
+    ]
     if not axes:
         raise InputError(
             "a sweep has no axis: add one to [sweep.axes], such as cluster.rate_gbps = [200, 400]"

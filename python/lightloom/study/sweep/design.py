@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,22 +47,22 @@ class SweepDesign:
     drawn: npt.NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, options: SweepOptions) -> SweepDesign:
-        """The design that the table ``[sweep]`` describes.
+    def of(cls, options: SweepOptions, folder: Path = Path()) -> SweepDesign:
+        """The design that the table ``[sweep]`` of a study in a folder describes.
 
         Raises
         ------
         InputError
             If an axis or a condition is wrong.
         """
-        axes = read_axes(options)
+        axes = read_axes(options, folder)
         groups = zipped(axes, options.zip)
         groups.sort(key=lambda group: -max(axis.changes_step for axis in group))
         where = None if options.where is None else Condition.of(options.where)
         design = cls(axes, groups, where)
         for condition in filter(None, [where, *(axis.when for axis in axes)]):
             for path in condition.names:
-                find_option(path, f"condition {echo(condition.text)}:")
+                find_option(path, f"condition {echo(condition.text)}:", folder)
         if options.design != "grid":
             if options.points is None or options.points > MOST_DRAWN:
                 raise InputError(

@@ -7,6 +7,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, create_model
@@ -91,10 +92,10 @@ class StudyOption:
         return float(value)
 
 
-def find_option(path: tuple[str, ...], what: str = "axis") -> StudyOption:
+def find_option(path: tuple[str, ...], what: str = "axis", folder: Path = Path()) -> StudyOption:
     """The option of a path; ``mixnet.ports`` stands for ``fabric_options.mixnet.ports``.
 
-    ``what`` says whose path it is, for messages.
+    ``what`` says whose path it is, for messages; files of fabrics are below ``folder``.
 
     Raises
     ------
@@ -105,7 +106,7 @@ def find_option(path: tuple[str, ...], what: str = "axis") -> StudyOption:
 
     if path[0] in {*fabric_kinds(), ALL}:
         path = (FABRICS, *path)
-    table = _table_of(path)
+    table = _table_of(path, folder)
     if table is None or path[-1] not in table.model_fields or _inner(table, path[-1]):
         name = ".".join(path).removeprefix(f"{FABRICS}.")
         names = [*_names(Scenario)]
@@ -118,10 +119,10 @@ def find_option(path: tuple[str, ...], what: str = "axis") -> StudyOption:
     return StudyOption(path, table)
 
 
-def _table_of(path: tuple[str, ...]) -> type[BaseModel] | None:
+def _table_of(path: tuple[str, ...], folder: Path) -> type[BaseModel] | None:
     """The model that would have the last key of a path."""
     if path[0] == FABRICS:
-        return _fabric_table(path[1]) if len(path) == 3 else None
+        return _fabric_table(path[1], folder) if len(path) == 3 else None
     if path[0] == "counting":
         from lightloom.fabric import Counting
 
@@ -134,7 +135,7 @@ def _table_of(path: tuple[str, ...]) -> type[BaseModel] | None:
     return table
 
 
-def _fabric_table(name: str) -> type[BaseModel] | None:
+def _fabric_table(name: str, folder: Path) -> type[BaseModel] | None:
     from lightloom.errors import FabricError
     from lightloom.fabric.fabric_options import FabricOptions
     from lightloom.fabric.read import FILES, fabric_class
@@ -145,7 +146,8 @@ def _fabric_table(name: str) -> type[BaseModel] | None:
         from lightloom.inputs.arguments import path_of
         from lightloom.inputs.formats import read_toml
 
-        kind = read_toml(path_of(name, "fabric", "a TOML file"), "fabric").get("kind", "")
+        file = folder / path_of(name, "fabric", "a TOML file")
+        kind = read_toml(file, "fabric").get("kind", "")
         name = str(kind)
     try:
         return fabric_class(name)

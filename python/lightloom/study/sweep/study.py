@@ -61,7 +61,7 @@ class SweepStudy:
             raise InputError(f"{name}: sweep = {echo(sweep)}: expected a table, [sweep]")
         options = check(SweepOptions, sweep, f"{name}: sweep")
         try:
-            design = SweepDesign.of(options)
+            design = SweepDesign.of(options, folder)
             study = cls(tables, options, name, folder, design)
             design.base = study._known()
             first = next(design.points(range(min(design.size, MOST_TRIED))), None)

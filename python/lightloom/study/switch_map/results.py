@@ -5,18 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lightloom.optional import need
-from lightloom.shown import Shown, views
+from lightloom.shown import ShownRows
 from lightloom.study.compare.results import SAME
 from lightloom.study.switch_map.curve import LONGEST_S, SHORTEST_S, StepCurve
-
-if TYPE_CHECKING:
-    import polars
-    from rich.console import Console
-
-    from lightloom.report.figure import Figure
 
 SCHEMA_VERSION = 1
 #: what a border may be of: steps, and work per dollar of the network and of the cluster
@@ -143,7 +136,7 @@ class Product:
 
 
 @dataclass(frozen=True, repr=False)
-class SwitchMap(Shown):
+class SwitchMap(ShownRows):
     """For which circuit switches a reconfigurable fabric pays.
 
     Attributes
@@ -183,28 +176,9 @@ class SwitchMap(Shown):
         """How long a new link of today waits, s."""
         return max(time_s for _, time_s in self.bring_ups.values())
 
-    def print(self, console: Console | None = None) -> None:
-        """Print the borders, the products and what moves the borders."""
-        if console is None:
-            from rich.console import Console
-
-            console = Console(highlight=False)
-        views().show(self, console)
-
     def rows(self) -> list[dict[str, Any]]:
         """A row for each curve and delay, three a decade, and those that were simulated."""
         return [row for curve in (*self.curves, *self.variants) for row in _rows(curve)]
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return the :meth:`rows` as a table."""
-        need("polars", "to_polars")
-        import polars
-
-        return polars.DataFrame(self.rows(), infer_schema_length=None)
-
-    def plot(self) -> Figure:
-        """Draw the map."""
-        return views().draw(self)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import dataclasses
 import gc
 import importlib
 import importlib.util
@@ -44,7 +43,10 @@ def record_rank(spec: dict[str, Any]) -> dict[str, Any]:
         from .post import Post
 
         spec["post"] = Post(spec["told"], spec["rank"], spec["runs"])
-    return record(spec)
+    recorded = record(spec)
+    if not spec["real"]:
+        spec["post"].end()
+    return recorded
 
 
 def record(spec: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def record(spec: dict[str, Any]) -> dict[str, Any]:
         "place": place,
         "status": status,
         "steps": session.step + session.stepped,
-        "calls": [dataclasses.asdict(call) for call in session.calls],
+        "calls": list(map(vars, session.calls)),  # nothing in them is copied, as asdict would
         "computes": computes_of(session),
         "stream_waits": session.computes.waits,
         "choices": choices_of(session),
@@ -138,7 +140,7 @@ def assumptions_of(session: Session) -> dict[str, int]:
 def computes_of(session: Any) -> list[dict[str, Any]]:
     """What was computed, up to the end."""
     session.computes.close()
-    return [dataclasses.asdict(entry) for entry in session.computes.entries]
+    return list(map(vars, session.computes.entries))
 
 
 def choices_of(session: Any) -> list[list[int]]:
@@ -174,7 +176,7 @@ def spoof(spec: dict[str, Any]) -> None:
         replace_kernels(spec["real"])
     if not spec["real"]:
         spoof_kernels()
-        spoof_autocast()
+        spoof_autocast(spec["device"])
     install_stubs()
     register()
     torch.compile = compile_nothing

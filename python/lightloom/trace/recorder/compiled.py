@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 
+from .values import tensors_of
+
 
 def compile_nothing(model: Any = None, *_: object, **__: object) -> Any:
     """Stands in for ``torch.compile``: runs what it is given, noted as compiled."""
@@ -45,6 +47,11 @@ def region() -> Iterator[None]:
         _leave()
 
 
+def is_compiled() -> bool:
+    """Whether what runs now is inside of what the program compiles."""
+    return _DEPTH[0] > 0
+
+
 #: nested regions of the program, each with what ends when the outermost one does
 _DEPTH = [0]
 _AT_END: list[Callable[[], None]] = []
@@ -67,16 +74,16 @@ class Fusion:
     Parameters
     ----------
     add
-        Is given the bytes that a kernel moves.
+        Is given the bytes that a kernel moves; returns what is noted of it, to add more to.
     """
 
-    def __init__(self, add: Callable[[int], None]) -> None:
+    def __init__(self, add: Callable[[int], list[Any]]) -> None:
         self._add = add
         #: storages that the open kernel has read, and those that it made: used inside or not
         self._read: dict[int, object] = {}
         self._made: dict[int, tuple[object, int, bool]] = {}
-        #: storages that stayed inside their kernel, as far as is known
-        self._inner: dict[int, tuple[object, int]] = {}
+        #: storages that stayed inside their kernel, as far as is known, and where that is noted
+        self._inner: dict[int, tuple[object, int, list[Any]]] = {}
         self._moved = 0
         #: operators of forward passes, compiled or not
         self._counts = [0, 0]
@@ -84,7 +91,7 @@ class Fusion:
 
     def applies(self, phase: str) -> bool:
         """Whether what is executed in a phase is compiled."""
-        inside = _DEPTH[0] > 0
+        inside = is_compiled()
         if phase == "forward":
             self._counts[inside] += 1
             return inside
@@ -100,37 +107,57 @@ class Fusion:
                 self._made[key] = (kept, size, True)
             elif key not in self._read:
                 self._read[key] = storage
-                self._moved += self._written_late(key) + _bytes(tensor)
+                self._moved += _bytes(tensor)
+                self._write_late(key)
         for tensor in made:
             storage = tensor.untyped_storage()
             self._made[storage._cdata] = (storage, _bytes(tensor), False)
 
-    def use(self, tensors: list[torch.Tensor]) -> None:
-        """Another operator reads these: what the open kernel made of them has to be written."""
-        for tensor in tensors:
+    def use(self, values: object) -> None:
+        """What is no part of kernels reads these: what kernels made of them has to be written."""
+        if not (self._made or self._inner or self._moved):
+            return
+        for tensor in tensors_of(values):
             key = tensor.untyped_storage()._cdata
             if key in self._made:
                 storage, size, _ = self._made[key]
                 self._made[key] = (storage, size, False)
-            self._moved += self._written_late(key)
+            self._write_late(key)
         self.end()
 
-    def end(self) -> None:
-        """The open kernel ends; what nothing inside used is written."""
-        for key, (storage, size, inside) in self._made.items():
-            if inside:
-                self._inner[key] = (storage, size)
-            else:
-                self._moved += size
-        moved, self._moved = self._moved, 0
+    def end(self, is_read: bool = False) -> None:
+        """The open kernel ends: what nothing inside used is written, or all that it made.
+
+        Parameters
+        ----------
+        is_read
+            Whether what it made may be read by what comes next.
+        """
+        inner = {
+            key: (storage, size)
+            for key, (storage, size, inside) in self._made.items()
+            if inside and not is_read
+        }
+        moved = self._moved + sum(
+            size for key, (_, size, _) in self._made.items() if key not in inner
+        )
+        row = self._add(moved) if moved else []
+        self._inner |= {key: (storage, size, row) for key, (storage, size) in inner.items()}
+        self._moved = 0
         self._read.clear()
         self._made.clear()
-        if moved:
-            self._add(moved)
 
-    def _written_late(self, key: int) -> int:
-        """Bytes of what an earlier kernel made and has to write after all."""
-        return self._inner.pop(key, (None, 0))[1]
+    def _write_late(self, key: int) -> None:
+        """What an earlier kernel made is written by it after all, if one did."""
+        _, size, row = self._inner.pop(key, (None, 0, []))
+        if row:
+            row[_MOVED] += size
+        elif size:
+            self._add(size)
+
+
+#: place of the bytes in what is noted of a kernel
+_MOVED = 5
 
 
 def _bytes(tensor: torch.Tensor) -> int:

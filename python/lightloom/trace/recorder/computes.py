@@ -91,19 +91,21 @@ class Computes:
         if rule is None:
             return
         args = (*args, list(kwargs.values())) if "out" in kwargs else args
-        if not self._fusion.applies(self.session.where()):
-            self._fusion.end()
-        elif rule.__name__ == _FUSABLE:
+        if self._fusion.applies(self.session.where()) and rule.__name__ == _FUSABLE:
             self._fusion.note(tensors_of(args), tensors_of(result))
             return
-        else:
-            self._fusion.use(tensors_of(args))
+        self._fusion.use(args)
         rule(self, args, result)
+
+    def note_call(self, inputs: object) -> None:
+        """A call comes, which reads its inputs."""
+        self._fusion.use(inputs)
+        self.close()
 
     def add(
         self, kind: str, dtype: str, flops: int, moved_bytes: int, number: int = 1, kernels: int = 1
-    ) -> None:
-        """So many operators, whose FLOPs and bytes are given all together."""
+    ) -> list[Any]:
+        """So many operators, whose FLOPs and bytes are given all together; sums of their kind."""
         session = self.session
         where = (session.stream, session.where(), session.blocks[-1])
         sizes = self._open.get(where)
@@ -112,18 +114,24 @@ class Computes:
         size = (kind, dtype, flops // number, moved_bytes // number) if flops else kind
         sums = sizes.get(size)
         if sums is None:
-            sizes[size] = [kind, dtype, number, kernels, flops, moved_bytes]
-            return
+            sums = sizes[size] = [kind, dtype, number, kernels, flops, moved_bytes]
+            return sums
         sums[2] += number
         sums[3] += kernels
         sums[4] += flops
         sums[5] += moved_bytes
+        return sums
 
-    def add_moved(self, kind: str, moved_bytes: int) -> None:
-        """A kernel whose time is set by the bytes that it moves."""
-        if moved_bytes:
-            kind = "optimizer" if self.session.phase == "optimizer" else kind
-            self.add(kind, "", 0, moved_bytes)
+    def add_moved(self, kind: str, moved_bytes: int) -> list[Any]:
+        """A kernel whose time is set by the bytes that it moves; sums of its kind."""
+        if not moved_bytes:
+            return []
+        kind = "optimizer" if self.session.phase == "optimizer" else kind
+        return self.add(kind, "", 0, moved_bytes)
+
+    def end_fusion(self) -> None:
+        """A kernel comes, which may read whatever the kernel before has made."""
+        self._fusion.end(is_read=True)
 
     def close(self) -> None:
         """A call, a step or a place that streams are ordered by: what comes later is apart."""
@@ -166,6 +174,7 @@ def note_kernel(
     """
     for computes in CURRENT:
         if computes.session.phase != "setup":
+            computes.end_fusion()
             if flops:
                 computes.add(kind, _name(dtype), flops, moved_bytes, number, kernels)
             else:

@@ -13,7 +13,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _foreach_utils
 
-from .values import INSIDE, is_meta, to_meta
+from .invented import follow, follow_math, followed, plain, source_of
+from .values import INSIDE, Values, is_meta, to_meta
 
 #: what programs see: sizes and names of a common accelerator
 NAME = "NVIDIA H100 80GB HBM3"
@@ -207,26 +208,26 @@ _NOTHING = (
 )  # fmt: skip
 
 
-def _constant(value: Any) -> Any:
-    def reply(*_: Any, **__: Any) -> Any:
+def _constant(value: object) -> Callable[..., object]:
+    def reply(*_: object, **__: object) -> object:
         return value
 
     return reply
 
 
-def _on_cpu(make: Any) -> Any:
+def _on_cpu(make: Callable[..., object]) -> Callable[..., object]:
     """A function that makes tensors of numbers, and would ask a driver for a GPU to put them on."""
 
     @functools.wraps(make)
-    def on_cpu(*args: Any, **kwargs: Any) -> Any:
+    def on_cpu(*args: object, **kwargs: object) -> object:
         kwargs.pop("device", None)
         kwargs.pop("pin_memory", None)
-        return make(*map(_numbers, args), **kwargs)
+        return followed(make, [_numbers(arg) for arg in args], kwargs)
 
     return on_cpu
 
 
-def _numbers(values: Any) -> Any:
+def _numbers(values: object) -> object:
     """Lists of tensors of one number each, nested or not, as lists of numbers."""
     if not isinstance(values, (list, tuple)) or not values:
         return values
@@ -269,9 +270,13 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
 
     if not real:
         torch.nn.Parameter.__new__ = staticmethod(parameter)  # type: ignore[assignment]
-        for name in ("tolist", "numpy"):
-            setattr(tensor, name, _reading(getattr(tensor, name)))
+        tensor.numpy = _answered(tensor.numpy, Values.array)
+        tensor.tolist = _answered(tensor.tolist, Values.numbers)
         tensor.item = _taking(tensor.item)
+        for holder, name in _OF_NUMBERS:
+            setattr(holder, name, follow(getattr(holder, name)))
+        torch.arange = _sized_by_numbers(torch.arange)
+        follow_math()
         tensor.data = _replaceable_data()
         tensor.__deepcopy__ = _copied_deeply(tensor.__deepcopy__)
     move = torch.Tensor.to
@@ -293,7 +298,26 @@ def spoof_tensors(kind: str, real: bool = False) -> None:
         _spoof_methods()
 
 
-def _reading(take: Callable[..., object]) -> Callable[..., object]:
+#: what makes tensors of numbers that are no tensors
+_OF_NUMBERS: tuple[tuple[Any, str], ...] = (
+    (torch, "full"), (torch, "full_like"), (torch, "linspace"), (torch.Tensor, "new_full"),
+    (torch.Tensor, "new_tensor"),
+)  # fmt: skip
+
+
+def _sized_by_numbers(make: Callable[..., object]) -> Callable[..., object]:
+    """A function that makes as many numbers as those say that it is given."""
+
+    @functools.wraps(make)
+    def sized(*args: object, **kwargs: object) -> object:
+        if source := source_of([*args, *kwargs.values()]):
+            source.assume()
+        return make(*plain(args), **{name: plain(value) for name, value in kwargs.items()})
+
+    return sized
+
+
+def _answered(take: Callable[..., object], answer: Callable[..., object]) -> Callable[..., object]:
     """What takes numbers out of PyTorch: those that there are, or invented ones."""
 
     @functools.wraps(take)
@@ -302,7 +326,7 @@ def _reading(take: Callable[..., object]) -> Callable[..., object]:
         if session is None or session.values is None or type(self).__torch_dispatch__ is not PLAIN:
             return take(self, *args, **kwargs)
         with INSIDE:
-            return take(session.values.read(self), *args, **kwargs)
+            return answer(session.values, self, lambda known: take(known, *args, **kwargs))
 
     return read
 
@@ -324,7 +348,7 @@ def _replaceable_data() -> property:
     """The data of a tensor, which may be replaced by some of another size, known or not."""
     plain: Any = torch._C.TensorBase.data
 
-    def replace(self: Any, data: Any) -> None:
+    def replace(self: torch.Tensor, data: torch.Tensor) -> None:
         with INSIDE:
             if is_meta(self) and not is_meta(data):
                 data = to_meta(data)
@@ -335,7 +359,7 @@ def _replaceable_data() -> property:
     return property(plain.__get__, replace)
 
 
-def _copied_deeply(copy: Any) -> Any:
+def _copied_deeply(copy: Callable[..., object]) -> Callable[..., object]:
     """PyTorch would copy the storage, of which tensors without data have none."""
 
     def copied(self: Any, copies: dict[int, Any]) -> Any:
@@ -388,7 +412,7 @@ def _let_shapes_be_asked() -> None:
     FakeTensorMode.__enter__, FakeTensorMode.__exit__ = entered, left  # type: ignore[assignment]
 
 
-def _shown(real: Any, reply: Any) -> property:
+def _shown(real: Callable[..., object], reply: Callable[[], object]) -> property:
     return property(lambda self: real(self) if INSIDE else reply())
 
 

@@ -13,8 +13,13 @@ from typing import Any
 
 import torch
 
+from .compiled import is_compiled
 from .computes import note_kernel
 from .values import aten
+
+#: attention as PyTorch composes it, and dimensions of what its kernels take
+_COMPOSED: Any = torch.nn.functional.scaled_dot_product_attention
+_FUSED_DIMS = 4
 
 
 def spoof_kernels() -> None:
@@ -34,7 +39,14 @@ def attention(  # noqa: PLR0913 - as PyTorch's
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Attention in one kernel: that of cuDNN where there is a mask or values are of other width."""
+    """Attention in one kernel: that of cuDNN where there is a mask or values are of other width.
+
+    Only of batch, heads, tokens and width: PyTorch, too, takes other shapes apart.
+    """
+    if query.dim() != _FUSED_DIMS:
+        return _COMPOSED(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
     scaling = () if scale is None else (("scale", scale),)
     if attn_mask is None and query.shape[-1] == value.shape[-1]:
         result = aten._scaled_dot_product_flash_attention(
@@ -48,13 +60,13 @@ def attention(  # noqa: PLR0913 - as PyTorch's
 
 
 def _rms_norm_by(composed: Any) -> Any:
-    """RMS norm in one kernel; tensors that are sharded are left to PyTorch."""
+    """RMS norm in one kernel; what is sharded or compiled is left to PyTorch."""
 
     @functools.wraps(composed)
     def rms_norm(
         input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None
     ) -> Any:
-        if type(input) is not torch.Tensor or type(weight) not in _PLAIN:
+        if is_compiled() or type(input) is not torch.Tensor or type(weight) not in _PLAIN:
             return composed(input, normalized_shape, weight, eps)
         return _RMSNorm.apply(input, weight)
 

@@ -285,7 +285,7 @@ class _Shares:
                 f"{self.call.call_site} puts other numbers of elements into {self.call.op} by "
                 f"rank: {sizes}"
             )
-        return torch.stack([share.reshape(-1) for share in shares])
+        return torch.stack(_flat(shares))
 
     def is_told(self, rank: int) -> bool:
         """Whether a rank said what it puts in."""
@@ -319,10 +319,33 @@ def _without_data(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def _put(data: torch.Tensor, target: torch.Tensor) -> None:
     """Write numbers into a tensor; of what a rank sends that is not recorded, as many as fit."""
+    if data.shape == target.shape:
+        target.copy_(data)
+        return
     flat = data.reshape(-1)[: target.numel()]
     if flat.numel() < target.numel():
         flat = torch.cat([flat, flat.new_zeros(target.numel() - flat.numel())])
     target.copy_(flat.view(target.shape))
+
+
+def _flat(tensors: Tensors) -> Tensors:
+    """Tensors in one dimension; of thousands of ranks most are one and the same."""
+    different = {id(tensor): tensor for tensor in tensors}
+    flat = {key: tensor.reshape(-1) for key, tensor in different.items()}
+    return [flat[id(tensor)] for tensor in tensors]
+
+
+def _put_all(sources: list[torch.Tensor], targets: Tensors) -> None:
+    """Write numbers of each rank into the tensor for it; at once where all are alike."""
+    first = targets[0]
+    if all(
+        source.shape == target.shape == first.shape and source.dtype == target.dtype == first.dtype
+        for source, target in zip(sources, targets, strict=True)
+    ):
+        torch._foreach_copy_(targets, sources)
+        return
+    for target, source in zip(targets, sources, strict=True):
+        _put(source, target)
 
 
 def _all_gather(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
@@ -331,10 +354,9 @@ def _all_gather(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:
         data_by_rank = shares.of(source, number)
         mine = outputs[number * outputs_each : (number + 1) * outputs_each]
         if outputs_each == len(shares.call.ranks) and outputs_each > 1:
-            for target, data in zip(mine, data_by_rank, strict=True):
-                _put(data, target)
+            _put_all(data_by_rank, mine)
         else:
-            _put(torch.cat([data.reshape(-1) for data in data_by_rank]), mine[0])
+            _put(torch.cat(_flat(data_by_rank)), mine[0])
 
 
 def _all_reduce(shares: _Shares, inputs: Tensors, outputs: Tensors) -> None:

@@ -13,6 +13,8 @@ import torch
 TORCH = str(Path(torch.__file__).parent)
 HERE = str(Path(__file__).parent)
 LIBRARY = os.path.dirname(os.__file__)
+#: what computes for others, beside PyTorch
+_NUMPY = str(Path(TORCH).parent / "numpy")
 
 #: what PyTorch says without a GPU, where no function of ours answers
 _NEEDS_GPU = (
@@ -22,11 +24,11 @@ _NEEDS_GPU = (
 
 
 def call_site() -> str:
-    """The innermost place that is neither in PyTorch nor here."""
+    """The innermost place that is neither in PyTorch or NumPy nor here."""
     frame = sys._getframe(2)
     while frame is not None:
         name = frame.f_code.co_filename
-        if not name.startswith((TORCH, HERE, "<")):
+        if not name.startswith((TORCH, _NUMPY, HERE, "<")):
             return f"{name}:{frame.f_lineno} in {frame.f_code.co_name}"
         frame = frame.f_back  # type: ignore[assignment]
     return ""

@@ -2,7 +2,8 @@
 
 Only what a program may read is told: integers, flags, single numbers. Each rank is a process of its
 own; what one puts under a name is there for the others, which wait for it. A rank that waits for
-one that has ended, or where all wait for each other, is told so: the program would hang.
+one that has ended, or where all wait for each other, is told so: the program would hang. So is one
+that asks again and again whether something has come.
 """
 
 from __future__ import annotations
@@ -30,10 +31,14 @@ FIRST_LOOK_S, LOOK_S = 0.001, 0.05
 #: how long a rank lets others run that asks whether something has come
 GLANCE_S = 0.005
 
+#: how long a rank asks in vain, and does nothing else, before it counts as one that waits
+POLLED_S = 10.0
+
 #: larger tensors are data, not control
 MAX_TOLD_BYTES = 1 << 20
 
 Found = TypeVar("Found")
+Answer = TypeVar("Answer", bytes, int)
 
 #: counts ranks that wait, and how often any began to wait; set once all wait for each other
 WAITING, WAITS, STUCK = "waiting", "waits", "stuck"
@@ -85,6 +90,13 @@ def _content(tensor: torch.Tensor) -> tuple[torch.dtype, tuple[int, ...], bytes]
     return tensor.dtype, tuple(tensor.shape), content
 
 
+class Polling(threading.local):
+    """Since when a thread only asks whether something has come, and if it counts as waiting."""
+
+    def __init__(self) -> None:
+        self.since_s, self.is_counted = 0.0, False
+
+
 class Post:
     """Where ranks put what they tell, and find what others told.
 
@@ -105,9 +117,11 @@ class Post:
         #: threads of this rank that wait
         self._waiting = 0
         self._counting = threading.Lock()
+        self._polling = Polling()
 
     def put(self, name: str, told: Told) -> None:
         """Tell the others something."""
+        self.go_on()
         self.store.set(f"{self.runs[self.rank]} {name}", pickle.dumps(told))
 
     def take(self, rank: int, name: str, what: str) -> Told:
@@ -135,13 +149,47 @@ class Post:
         keys = {rank: f"{self.runs[rank]} {name}" for rank in awaited}
         missing = {rank for rank, key in keys.items() if not self.store.check([key])}
         if not missing:
+            self.go_on()
             return True
         if missing & ended:
             raise _hang(missing & ended, "ends", what)
-        self._count(1)  # others run meanwhile
+        self.ask_in_vain(missing, what)
+        return False
+
+    def ask_in_vain(self, ranks: set[int], what: str) -> None:
+        """Let others run for a moment, as what the program asks for has not come.
+
+        Raises
+        ------
+        HangError
+            If the program has asked for long, and all others wait.
+        """
+        polling, now_s = self._polling, time.monotonic()
+        polling.since_s = polling.since_s or now_s
+        if not polling.is_counted and now_s - polling.since_s > POLLED_S:
+            polling.is_counted = True
+            self._count(1)
+        if polling.is_counted:
+            if self.store.check([STUCK]):
+                raise _hang(ranks, "waits, too,", what)
+            time.sleep(LOOK_S)
+            return
+        self._count(1)
         time.sleep(GLANCE_S)
         self._count(-1)
-        return False
+
+    def go_on(self) -> None:
+        """Note that this thread does something else than to ask whether something has come."""
+        polling = self._polling
+        polling.since_s = 0.0
+        if polling.is_counted:
+            polling.is_counted = False
+            self._count(-1)
+
+    def end(self) -> None:
+        """Note that this rank waits for nothing any more."""
+        if self._waiting:
+            self.store.add(WAITING, -1)
 
     def read(self, key: str, ranks: set[int], what: str) -> bytes:
         """What some of these ranks put into the store; waits until one does.
@@ -178,6 +226,7 @@ class Post:
 
     def _wait(self, found: Callable[[], Found | None], ranks: set[int], what: str) -> Found:
         """Wait until something is found that one of some ranks puts into the store."""
+        self.go_on()
         self._count(1)
         pause_s = FIRST_LOOK_S
         try:
@@ -219,8 +268,11 @@ class JobStore(dist.Store):
         super().__init__()
         self._post = post
         self._name = self._name_of(post.runs[post.rank])
+        #: what the program was told of each key when it last asked
+        self._answers: dict[str, bytes | int] = {}
 
     def set(self, key: str, value: str) -> None:
+        self._post.go_on()
         self._post.store.set(self._name + key, value)
 
     def get(self, key: str) -> bytes:
@@ -228,30 +280,51 @@ class JobStore(dist.Store):
         # ranks that were recorded earlier wrote under another name
         for name in {self._name_of(run) for run in post.runs.values()} - {self._name}:
             if post.store.check([name + key]) and not post.store.check([self._name + key]):
-                return bytes(post.store.get(name + key))
+                return self._answered(key, bytes(post.store.get(name + key)))
         others = post.runs.keys() - {post.rank}
         if not (others or post.store.check([self._name + key])):
             raise RefusedError(
                 f"{place()} reads {key!r} of the job's store, which another rank sets: record "
                 "that one, too, by --rank"
             )
-        return post.read(self._name + key, others, f"setting {key!r} in the job's store")
+        what = f"setting {key!r} in the job's store"
+        return self._answered(key, post.read(self._name + key, others, what))
+
+    def _answered(self, key: str, answer: Answer) -> Answer:
+        """An answer; to be told the same again is to wait for something else."""
+        if self._answers.get(key) == answer:
+            self._ask_in_vain([key])
+        self._answers[key] = answer
+        return answer
+
+    def _ask_in_vain(self, keys: list[str]) -> None:
+        post = self._post
+        named = ", ".join(map(repr, keys))
+        post.ask_in_vain(set(post.runs) - {post.rank}, f"changing {named} in the job's store")
 
     @staticmethod
     def _name_of(run: str) -> str:
         return run.partition(" ")[0] + " store "
 
     def add(self, key: str, value: int) -> int:
-        return int(self._post.store.add(self._name + key, value))
+        count = int(self._post.store.add(self._name + key, value))
+        if not value:
+            return self._answered(key, count)
+        self._post.go_on()
+        return count
 
     def check(self, keys: list[str]) -> bool:
-        return bool(self._post.store.check([self._name + key for key in keys]))
+        is_there = bool(self._post.store.check([self._name + key for key in keys]))
+        if not is_there:
+            self._ask_in_vain(keys)
+        return is_there
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         """Nobody else is there who has to come."""
 
     def compare_set(self, key: str, expected: str, desired: str) -> bytes:
-        return bytes(self._post.store.compare_set(self._name + key, expected, desired))
+        found = bytes(self._post.store.compare_set(self._name + key, expected, desired))
+        return self._answered(key, found)
 
     def delete_key(self, key: str) -> bool:
         return bool(self._post.store.delete_key(self._name + key))

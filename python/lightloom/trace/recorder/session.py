@@ -149,8 +149,8 @@ class Session(TorchDispatchMode):
     def _communicate(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.refuse_call is not None:
             self.refuse_call()
-        self.computes.close()
         arguments = read_arguments(func, args, kwargs)
+        self.computes.note_call(arguments.inputs)
         if OPERATIONS[arguments.name] == "receive":
             self.begin_step()  # later stages of a pipeline begin with what they receive
         call = describe(arguments)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -99,7 +100,7 @@ _FAIL = {
 }  # fmt: skip
 
 
-def tensors_of(values: Any) -> list[torch.Tensor]:
+def tensors_of(values: object) -> list[torch.Tensor]:
     """Every tensor of arguments or results, also in lists."""
     tensors: list[torch.Tensor] = []
     if isinstance(values, torch.Tensor):
@@ -109,7 +110,7 @@ def tensors_of(values: Any) -> list[torch.Tensor]:
     return tensors
 
 
-def _add_tensors(values: Iterable[Any], tensors: list[torch.Tensor]) -> None:
+def _add_tensors(values: Iterable[object], tensors: list[torch.Tensor]) -> None:
     for value in values:
         if isinstance(value, torch.Tensor):
             tensors.append(value)
@@ -182,6 +183,22 @@ def overwritten(func: OpOverload, args: tuple[Any, ...]) -> None:
             setattr(storage, _ORIGIN, None)
 
 
+@dataclass(frozen=True)
+class InventedAt:
+    """Where a number was invented, for those that go on with it."""
+
+    values: Values
+    origin: str
+
+    def assume(self) -> None:
+        """Note that the program decides by the number."""
+        self.values.assume(self.origin)
+
+    def derive(self, result: object) -> object:
+        """Note that what tensors hold is derived from the number; returns them."""
+        return derive(result, self.origin)
+
+
 class Values:
     """Executes operators on tensors of which only some have data.
 
@@ -231,7 +248,7 @@ class Values:
         read = "" if site in origin else f", read at {site}"
         self.assumed[f"{origin}: numbers that depend on data were invented{read}"] += 1
 
-    def number(self, take: Callable[[], Any]) -> Any:
+    def number(self, take: Callable[[], object]) -> object:
         """A number that a program takes out of a tensor, which tells if it decides by it."""
         _TAKING.is_followed, _TAKING.origin = True, None
         try:
@@ -239,9 +256,12 @@ class Values:
         finally:
             _TAKING.is_followed = False
         origin = _TAKING.origin
-        if origin is None or not isinstance(number, float):
+        if origin is None:
             return number
-        return InventedNumber(number, lambda: self.assume(origin))
+        if not isinstance(number, float):
+            self.assume(origin)
+            return number
+        return InventedNumber(number, InventedAt(self, origin))
 
     def _taken(self, origin: str, tensor: torch.Tensor) -> None:
         """Note where a number was invented, or that it is read, where nothing follows it."""
@@ -250,17 +270,34 @@ class Values:
         else:
             self.assume(origin)
 
-    def read(self, tensor: torch.Tensor) -> torch.Tensor:
+    def array(self, tensor: torch.Tensor, take: Callable[[torch.Tensor], object]) -> object:
         """The numbers of a tensor that a program takes out of PyTorch; invented where unknown."""
-        if not is_known(tensor):
-            shape, dtype = tensor.shape, tensor.dtype
-            self.invented["read"] += 1
-            if not dtype.is_floating_point:
-                self.assume(f"a tensor of {tuple(shape)} whose numbers are not kept")
-            tensor = torch.ones(shape, dtype=dtype, device="cpu")
-        elif origin := origin_of(tensor):
+        known, origin = self._read(tensor)
+        if origin is not None:
             self.assume(origin)
-        return tensor
+        return take(known)
+
+    def numbers(self, tensor: torch.Tensor, take: Callable[[torch.Tensor], object]) -> object:
+        """The same as lists of numbers, which tell if the program decides by them."""
+        known, origin = self._read(tensor)
+        numbers = take(known)
+        if origin is None:
+            return numbers
+        if not tensor.dtype.is_floating_point:
+            self.assume(origin)
+            return numbers
+        return _invented(numbers, InventedAt(self, origin))
+
+    def _read(self, tensor: torch.Tensor) -> tuple[torch.Tensor, str | None]:
+        """A tensor with data, and where that was invented, if it was."""
+        if is_known(tensor):
+            return tensor, origin_of(tensor)
+        shape, dtype = tensor.shape, tensor.dtype
+        self.invented["read"] += 1
+        known = torch.ones(shape, dtype=dtype, device="cpu")
+        if dtype.is_floating_point:
+            return known, f"a tensor that is read at {call_site()}"
+        return known, f"a tensor of {tuple(shape)} whose numbers are not kept"
 
     def _without_numbers(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Floating-point results of known tensors, which are not kept; None for others."""
@@ -295,8 +332,11 @@ class Values:
     def _run_unknown(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func in _NUMBER:
             self.note(func)
+            origin = f"item at {call_site()}"
             if _TAKING.is_followed:
-                _TAKING.origin = f"item at {call_site()}"
+                _TAKING.origin = origin
+            else:  # by C code, such as float
+                self.assume(origin)
             return _number(args[0].dtype)
         if func in _PASS and not func._schema.returns[0].type.isSubtypeOf(_TENSOR):
             self.note(func)
@@ -372,6 +412,13 @@ class Values:
             shape[dim] = -1
             return order.view(shape).expand(like.shape).contiguous()
         return torch.zeros(like.shape, dtype=like.dtype)
+
+
+def _invented(numbers: Any, source: InventedAt) -> Any:
+    """Numbers, in lists or not, that were invented."""
+    if isinstance(numbers, list):
+        return [_invented(number, source) for number in numbers]
+    return InventedNumber(numbers, source)
 
 
 _TENSOR = torch._C.TensorType.get()

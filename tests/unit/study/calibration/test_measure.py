@@ -115,6 +115,29 @@ def test_a_profile_of_a_device_gives_its_speeds_to_the_compute_model(tmp_path):
     )
 
 
+def test_heads_of_64_give_the_curve_of_128():
+    """Times with a further score for narrow heads condense to the efficiency of wide ones."""
+    narrow, wide = ((1, 32, 8, 4096, 64, 64), (1, 32, 8, 4096, 128, 128))
+    shapes = TriedShapes(attention=(narrow, wide))
+    every = list(operations(shapes, fp8=False))
+    compute = ComputeModel.load("h100")
+    rows = {}
+    for operation in every:
+        name, flops = operation.operator, operation.flops
+        seconds = flops * operation.parts / (GPU.peak_bf16_flops / 2)
+        if not flops:
+            seconds = operation.size_bytes / (GPU.hbm_bytes_per_s * 0.75)
+        if operation.shape == narrow:
+            forward = flops / (2.5 if "backward" in name else 1)
+            seconds += forward / 512 * compute.efficiencies.curves[name].score_s
+        rows[name, operation.shape] = seconds
+    profile = condense(every, rows, GPU)
+    for name in ("attention_forward", "attention_backward"):
+        assert [efficiency for _, efficiency in profile.curves[name]] == [
+            pytest.approx(0.5, rel=1e-9)
+        ] * len(profile.curves[name])
+
+
 def test_a_gpu_that_slows_down_has_a_sustained_factor():
     class Warm(FakeDevice):
         def seconds(self, run, times):

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lightloom.errors import PlanError
+from lightloom.errors import DemandError, PlanError
 from lightloom.fabric import Setting, load_fabric
 from lightloom.study.compare import (
     ClusterOptions,
@@ -206,3 +206,37 @@ def test_a_cluster_without_even_nics_is_simulated(scenario):
         compute_spread=0.0, imbalances=False,
     )  # fmt: skip
     assert compare(odd).results[0].step_time_s > 0
+
+
+def test_an_uneven_all_to_all_inside_a_server_takes_longer(scenario):
+    """The busiest of eight ranks gets twice the mean, over the same NVLink."""
+    inside = scenario(
+        model="qwen3-30b-a3b", gpus=8, fabrics=("fat-tree",), seeds=1, compute_spread=0.0,
+        plan=PlanOptions(tp=1, pp=1, ep=8, micro_batches=2), memory_check=False,
+        imbalances=False, demand=DemandOptions(source="balanced", dispatcher="alltoall"),
+    )  # fmt: skip
+    even, uneven = (
+        compare(inside.with_imbalance(load)).results[0].mean_s for load in ("balanced", 2.0)
+    )
+    assert 1.3 * even["ep"] < uneven["ep"] < 2.1 * even["ep"]
+
+
+def test_a_learned_gate_is_less_even_at_the_begin_of_training(scenario):
+    early, late = (
+        compare(
+            scenario(
+                fabrics=("fat-tree",), seeds=1, compute_spread=0.0, imbalances=False,
+                demand=DemandOptions(source="learned", trained_steps=steps),
+            )
+        ).results[0]
+        for steps in (0, 500)
+    )  # fmt: skip
+    assert late.step_time_s < early.step_time_s
+
+
+def test_steps_of_training_belong_to_drawn_gates(scenario, tmp_path):
+    path = tmp_path / "m.txt"
+    path.write_text(str([[8192] * 8] * 8))
+    recorded = DemandOptions(source=str(path), scale=True, trained_steps=5)
+    with pytest.raises(DemandError, match="is recorded: leave trained_steps out"):
+        prepare(scenario(demand=recorded))

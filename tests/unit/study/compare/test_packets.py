@@ -182,3 +182,21 @@ def test_ten_minutes_need_not_be_asked_for(scenario):
     module.check_size(scenario(), longer)
     with pytest.raises(InputError, match="about 20 minutes: give fewer layers"):
         module.check_size(packets, {"mixnet": Book(600 * module.RATE_PER_S)}, whole=True)
+
+
+def test_a_plane_may_fail_during_a_step(phases_file):
+    fabric = {"fabrics": ("dual-plane",), "fabric_options": {"dual-plane": {"planes": 8}}}
+
+    def found(failure, phases="whole"):
+        options = PacketOptions(transport="uet-nscc", phases=phases, plane_failure=failure)
+        study = of_phases(phases_file, network="packet", packets=options, **fabric)
+        return compare(study).results[0].step_time_s
+
+    healthy = found(None)
+    failed = found(f"3@{healthy / 2}")
+    assert healthy < failed < healthy / 2 * (1 + 8 / 7) + 100e-6
+    for wrong, text in (("x@1ms", "expected such as 1@2ms"), ("1", "expected WHAT@START")):
+        with pytest.raises(InputError, match=text):
+            found(wrong)
+    with pytest.raises(InputError, match="add --phases whole"):
+        found("1@2ms", None)

@@ -214,3 +214,18 @@ def test_what_no_point_can_be_told_by_is_one_line(options, text):
 
 def test_a_range_is_finite():
     assert "between two numbers" in refused({"gpus": {"from": 8, "to": math.inf, "count": 3}})
+
+
+def test_options_of_a_custom_fabric_are_found_beside_the_study(tmp_path, monkeypatch):
+    folder, elsewhere = tmp_path / "study", tmp_path / "elsewhere"
+    for place in (folder, elsewhere):
+        place.mkdir()
+    (folder / "own.toml").write_text('kind = "mixnet"\nlabel = "own"\n')
+    monkeypatch.chdir(elsewhere)
+    axes = {"fabric_options": {"own.toml": {"ports": [4, 6]}}}
+    tables = {**BASE, "fabrics": ["own.toml"], "sweep": {"axes": axes}}
+    swept = SweepStudy.of(tables, "s.toml", folder)
+    assert [values["own.toml.ports"] for values in points(swept)] == [4, 6]
+    wrong = {**tables, "sweep": {"axes": {"fabric_options": {"own.toml": {"prots": [4]}}}}}
+    with pytest.raises(InputError, match="did you mean"):
+        SweepStudy.of(wrong, "s.toml", folder)

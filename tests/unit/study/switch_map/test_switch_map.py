@@ -1,5 +1,6 @@
 """A map of a small job: delays add up, prices have closed forms, the drawing shows the borders."""
 
+import dataclasses
 import functools
 import math
 
@@ -114,6 +115,18 @@ def test_rows_and_drawing_have_every_curve():
         assert product.title in svg
     assert "NIC of today" in svg
     assert "Figure" in repr(found().plot())
+
+
+def test_a_port_may_be_free():
+    free = dataclasses.replace(
+        found(),
+        products=tuple(dataclasses.replace(one, port_usd=0.0) for one in found().products),
+        curves=tuple(dataclasses.replace(one, port_usd=0.0) for one in found().curves),
+    )
+    svg = free.plot().svg
+    assert "nan" not in svg
+    assert "inf" not in svg
+    assert len(free.to_html()) > len(svg)
 
 
 @pytest.mark.parametrize(

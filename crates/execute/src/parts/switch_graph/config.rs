@@ -242,7 +242,7 @@ impl PacketFabric for SwitchGraph {
                     attached.push(switch);
                     graph.add_switch()
                 });
-                graph.add_nic(server, node, own)?;
+                graph.add_nic(server, &[node], own)?;
             }
         }
         let between = self.between(&attached);

@@ -1,0 +1,219 @@
+"""Advice on a small purchase: brute force, budgets, flips that flip, what if nothing fits."""
+
+import functools
+import tomllib
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from lightloom.cost import pareto_front
+from lightloom.errors import InputError
+from lightloom.report.page_purchase import render_purchase
+from lightloom.report.purchase_table import flip_sentences, sentences
+from lightloom.study.compare.scenario import Scenario
+from lightloom.study.purchase import PurchaseOptions, advise_purchase
+from lightloom.study.purchase.search import LISTED
+from lightloom.study.purchase.uncertainty import MACHINE_PRICES, bisected
+
+JOB = {
+    "model": "mixtral-8x7b",
+    "gpus": 32,
+    "cluster": {"rate_gbps": 100, "gpu": "a100"},
+    "plan": {"tp": 2, "pp": 2, "ep": 8, "micro_batches": 2},
+}
+SPACE = {
+    "gpus": (32, 64),
+    "rates_gbps": (100.0,),
+    "fabrics": ("rail-only", "mixnet"),
+    "uncertainty": False,
+}
+
+
+def advised(exhaustive=False, job=None, **options):
+    scenario = Scenario(**{**JOB, **(job or {})})
+    return advise_purchase(scenario, PurchaseOptions(**{**SPACE, **options}), exhaustive=exhaustive)
+
+
+@functools.cache
+def small(goal, exhaustive, budget):
+    return advised(exhaustive, goal=goal, budget_usd=budget)
+
+
+@functools.cache
+def uncertain():
+    return advised(uncertainty=True, gpus=(32,))
+
+
+@pytest.mark.parametrize("goal", ["tokens-per-dollar", "time", "power"])
+def test_the_answer_is_that_of_brute_force(goal):
+    found, every = small(goal, False, None), small(goal, True, None)
+    assert all(one.whole_s is not None for one in every.candidates)
+    best = max(every.candidates, key=lambda one: one.score(goal))
+    assert every.recommended.score(goal) == pytest.approx(best.score(goal), rel=1e-12)
+    assert found.recommended.score(goal) == pytest.approx(best.score(goal), rel=1e-12)
+    assert found.recommended.cluster_cost_usd == every.recommended.cluster_cost_usd
+    # the bounds hold for whole steps, which the exhaustive search has of all
+    assert all(one.bound_s <= one.whole_s * (1 + 1e-9) for one in every.candidates)
+
+
+def test_predicted_steps_are_close_to_whole_ones():
+    every = small("tokens-per-dollar", True, None)
+    off = [abs(one.predicted_s / one.whole_s - 1) for one in every.candidates]
+    assert max(off) < 0.08
+
+
+@pytest.mark.parametrize("goal", ["tokens-per-dollar", "time"])
+def test_a_larger_budget_is_never_worse(goal):
+    every = small(goal, True, None)
+    costs = np.quantile([one.cluster_cost_usd for one in every.candidates], [0.1, 0.4, 0.9])
+    scores = [small(goal, False, float(budget)).recommended.score(goal) for budget in [*costs, 1e9]]
+    assert scores == sorted(scores)
+    cheap = small(goal, False, float(costs[0]))
+    assert cheap.recommended.cluster_cost_usd <= costs[0]
+    assert cheap.outcomes["budget"] > 0
+
+
+def test_every_candidate_is_accounted_for_and_nothing_beats_the_front():
+    advice = small("tokens-per-dollar", False, None)
+    assert sum(advice.outcomes.values()) == len(advice.candidates)
+    assert advice.outcomes["recommended"] == 1
+    assert [one.number for one in advice.candidates] == list(range(len(advice.candidates)))
+    assert all(one.why for one in advice.candidates if one.outcome != "recommended")
+    known = [one for one in advice.candidates if one.predicted_s is not None]
+    front = pareto_front([(one.cluster_cost_usd, one.tokens_per_s) for one in known])
+    points = {(known[n].cluster_cost_usd, known[n].tokens_per_s) for n in front}
+    on_front = {
+        (advice.candidates[n].cluster_cost_usd, advice.candidates[n].tokens_per_s)
+        for n in advice.front
+    }
+    assert on_front == points
+    assert len(advice.best) <= LISTED
+    assert advice.best[0] == advice.recommended.number
+
+
+def test_prices_are_those_of_a_comparison():
+    from lightloom.study.compare.run import compare
+
+    alone = {"policies": False, "imbalances": False, "seeds": 1, "compute_spread": 0.0}
+    one = next(
+        c for c in small("tokens-per-dollar", True, None).candidates
+        if c.fabric == "rail-only" and not c.bought and (c.gpus, c.rate_gbps) == (32, 100)
+    )  # fmt: skip
+    (result,) = compare(Scenario(**JOB, **alone, fabrics=("rail-only",))).results
+    assert result.network_cost_usd == one.network_cost_usd
+    assert result.cluster_cost_usd == one.cluster_cost_usd
+    assert result.cluster_power_w == one.cluster_power_w
+
+
+# What would change the answer
+
+
+def scaled_prices(component, factor):
+    """The built-in prices with those of a component times a factor."""
+    name = {"eps_port": "switch_port"}.get(component, component) + "_usd"
+    text = files("lightloom.hardware").joinpath("data/prices.toml").read_text()
+    prices = tomllib.loads(text)
+    tables = [*prices["links"].values(), *prices["circuit_switches"].values()]
+    for table in tables:
+        if name in table:
+            table[name]["value"] *= factor
+    if component == "fiber":
+        prices["fiber"]["price_usd_per_m"]["value"] *= factor
+    if component == "server":
+        prices["server"]["price_usd"]["value"] *= factor
+    return prices
+
+
+def test_a_flip_flips_just_beyond_and_not_before():
+    advice = uncertain()
+    flips = [f for f in advice.flips if f.unit == "usd" and f.name != "gpu" and f.other is not None]
+    assert flips
+    for flip in flips[:2]:
+        for step, is_kept in ((-0.002, flip.holds_below), (0.002, not flip.holds_below)):
+            factor = flip.value / flip.now * (1 + step)
+            prices = scaled_prices(flip.name, factor)
+            again = advised(
+                job={"prices": "other.toml", "price_list": prices}, gpus=(32,), exhaustive=True
+            ).recommended
+            same = (again.design, again.rate_gbps, again.gpus) == (
+                advice.recommended.design, advice.recommended.rate_gbps, advice.recommended.gpus
+            )  # fmt: skip
+            assert same == is_kept, flip
+
+
+def test_effects_have_a_lead_that_the_answer_keeps_in_the_middle():
+    advice = uncertain()
+    assert advice.effects
+    assert 0 <= advice.lead_share <= 1
+    for effect in advice.effects:
+        assert effect.lead_now >= 0
+        assert (effect.lead_low < 0) == (effect.best_low != advice.recommended.number)
+        # random points leave some error
+        assert effect.total_order >= effect.first_order - 0.05
+    assert sum(effect.first_order for effect in advice.effects) < 1.1
+    assert {"efficiency", "gpu", "server"} & {effect.name for effect in advice.effects}
+    assert set(MACHINE_PRICES) <= {effect.name for effect in advice.effects}
+
+
+def test_a_bisection_finds_a_root_on_either_side():
+    assert bisected(lambda x: x - 3.0, 0.5, 20.0) == pytest.approx(3.0, rel=2e-3)
+    assert bisected(lambda x: 3.0 - x, 20.0, 0.5) == pytest.approx(3.0, rel=2e-3)
+    assert bisected(lambda x: x + 1.0, 0.5, 20.0) is None
+
+
+# What is said
+
+
+def test_the_recommendation_comes_first_and_says_what_was_left_out():
+    advice = uncertain()
+    first, *_, last = sentences(advice)
+    assert first.startswith(f"Buy {advice.recommended.gpus} A100 on {advice.recommended.design}")
+    assert last.startswith("Not considered: fabrics fat-tree")
+    assert "goodput" in last
+    assert flip_sentences(advice)
+    page = render_purchase(advice, "lightloom advise")
+    assert "What would change the answer" in page
+    assert page.count("data-tip=") >= len(advice.best)
+    assert advice.to_html() != ""
+    assert len(advice.to_polars()) == len(advice.candidates)
+    assert "PurchaseAdvice(" in repr(advice)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"budget_usd": 1e5}, "no candidate costs $100k at most: the cheapest,"),
+        ({"budget_usd": 5e5}, "the budget buys"),
+        ({"tokens": 1e15, "deadline_s": 86400.0}, "at its pace that needs"),
+        ({"tokens": 1e12, "deadline_s": 40 * 86400.0, "budget_usd": 6e5}, "costs"),
+        ({"tokens": 1e12}, "tokens and deadline_s belong together"),
+        ({"gpus": ()}, "there is no candidate"),
+        ({"gpus": (8,)}, "8 GPUs: "),
+        ({"goal": "money"}, "expected one of tokens-per-dollar, time, power"),
+        ({"fabrics": ("fat-tre",)}, "fat-tre"),
+    ],
+)
+def test_what_cannot_be_is_one_line_that_says_what_can(options, expected):
+    with pytest.raises(InputError) as refusal:
+        advised(**options)
+    assert expected in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_trace_has_no_plan_to_choose():
+    with pytest.raises(InputError, match="a model's job"):
+        advise_purchase(
+            Scenario(workload="trace.json", cluster={"rate_gbps": 100}), PurchaseOptions(**SPACE)
+        )
+
+
+def test_an_interrupt_stops():
+    from lightloom.progress import ProgressMonitor
+
+    with pytest.raises(KeyboardInterrupt):
+        advise_purchase(
+            Scenario(**JOB),
+            PurchaseOptions(**SPACE),
+            monitor=ProgressMonitor(lambda share, _: share < 0.3),
+        )
