@@ -5,6 +5,7 @@ import dataclasses
 import gzip
 import json
 import random
+import re
 import time
 from pathlib import Path
 
@@ -300,6 +301,29 @@ def test_damaged_texts_are_read_or_refused_in_time_that_grows_as_they_do():
     with pytest.raises(InputError):
         table(long + "Rank 0 Pid [" * 50_000)
     assert time.process_time() - begun < 2
+
+
+@pytest.mark.parametrize("module", [nccl_tests, deep_ep, deep_ep_v2])
+def test_what_marks_a_file_is_within_a_line(module):
+    """A mark that went on over line ends would be looked for again from each of them."""
+    pattern = re.compile(module.MARK.pattern, module.MARK.flags)
+    line = {
+        nccl_tests: "size  count ",
+        deep_ep: "[tuning] Best dispatch",
+        deep_ep_v2: "| dispatch: 0 GB/s (SO)",
+    }[module]
+    assert pattern.search(f"one\n\n{line}\ntwo")
+    assert pattern.search(line)
+    for place, character in enumerate(line):
+        if character == " ":
+            assert not pattern.search(f"{line[:place]}\n{line[place + 1 :]}"), place
+
+
+def test_a_table_whose_lines_mpi_numbers_is_recognised(tmp_path):
+    path = tmp_path / "log"
+    path.write_text("".join(f"[1,0]<stdout>:{line}\n" for line in H100.splitlines()))
+    (found,) = readings_of(path, Given(), 8)
+    assert found.test == "all-to-all"
 
 
 def test_a_step_gives_the_shortest_call_of_each_size(tmp_path):

@@ -33,12 +33,13 @@ TESTS: dict[str, Test] = {
     "sendrecv": "send-receive",
 }
 #: what one of their tables has
-MARK = re.compile(r"^#?\s*size\s+count\s", re.MULTILINE)
+_RANK = r"\[\d{1,9}(?:,\d{1,9})?\](?:<std(?:out|err)>)?:?[ \t]?"
+MARK = re.compile(rf"^(?:{_RANK})?#?[ \t]*size[ \t]+count[ \t]", re.MULTILINE)
 #: characters of a line that are looked at
 MAX_LINE = 2_000
 #: columns that may be blank
 _BLANK = 2
-_RANK_OF_MPI = re.compile(r"^\[\d+(?:,\d+)?\](?:<std(?:out|err)>)?:?\s?")
+_RANK_OF_MPI = re.compile(rf"^{_RANK}")
 _NAMED = re.compile(r"\b([a-z_]{1,40})_perf(?:_mpi)?\b")
 _DEVICE = re.compile(
     r"^#?\s*Rank\s+(\d{1,7})\s+(?:Group\s+(\d{1,7})\s+)?Pid\s+\d{1,12}\s+on\s+(\S{1,1024})\s+"
