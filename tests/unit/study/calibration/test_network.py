@@ -326,6 +326,41 @@ def test_a_table_whose_lines_mpi_numbers_is_recognised(tmp_path):
     assert found.test == "all-to-all"
 
 
+@pytest.mark.parametrize(
+    ("size", "micros"),
+    [("1" * 400, "10"), (str(2**51), "10"), ("2097152", "1e300"), ("2097152", "1e-300")],
+)
+def test_a_row_that_nothing_measures_is_refused_in_one_line(size, micros):
+    row = f"{size} 1 float sum {micros} 1 1 0 {micros} 1 1 0\n"
+    with pytest.raises(InputError, match=r"a row of \d+(\.\.\.)? bytes in .* delete the row") as caught:
+        table(P4D + row)
+    assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize("gpus", [8, 16, 64])
+@pytest.mark.parametrize("link", ["NVL", "RDMA"])
+def test_any_shape_of_tokens_is_counted_or_refused(gpus, link):
+    draw = random.Random(gpus)
+    refused = 0
+    for _ in range(60):
+        keys = ("num_tokens", "hidden", "num_topk_groups", "num_topk")
+        values = {key: draw.choice((0, 1, 2, 8, 33, 256, 257, 9999)) for key in keys}
+        said = ", ".join(f"{key}={value}" for key, value in values.items())
+        text = f"[config] {said}\n[tuning] Best dispatch (FP8): SMs 24, 48.12 GB/s ({link})\n"
+        is_counted = min(values.values()) >= 1 and values["num_topk"] <= 256
+        try:
+            found = deep_ep.read_deep_ep(text, "ep.log", Given(gpus, 8), 8)
+        except InputError as problem:
+            refused += 1
+            assert "\n" not in str(problem)
+            continue
+        assert is_counted
+        (point,) = found[0].points
+        assert 0 < point.size_bytes < np.inf
+        assert 0 < point.time_s < np.inf
+    assert 0 < refused < 60 or (gpus, link) == (8, "RDMA")
+
+
 def test_a_step_gives_the_shortest_call_of_each_size(tmp_path):
     profile = Profile(0, 16)
     ranks = str(list(range(16)))

@@ -111,10 +111,24 @@ def _reading(best: _Best, shape: TokenShape, name: str, given: Given, per_server
     tokens = replace(shape, top_groups=groups, element_bytes=ELEMENT_BYTES[best.element])
     if tokens.experts % servers.gpus:
         raise InputError(f"{name}: {servers.gpus} GPUs do not divide its {tokens.experts} experts")
+    _check(tokens, tokens.experts if count == 1 else tokens.experts // count * groups, name)
     size_bytes = copies(tokens, servers.gpus, count) * tokens.hidden * tokens.element_bytes
     label = f"{name}: {best.test} in {best.element}"
     point = MeasuredSize(size_bytes, size_bytes / best.rate)
     return Reading(label, best.test, servers, (point,), tokens=tokens)
+
+
+def _check(shape: TokenShape, held: int, name: str) -> None:
+    """Refuse a ``[config]`` with which nothing is sent, or with more experts than there are."""
+    for key, value, most in (
+        ("num_tokens", shape.tokens, None),
+        ("hidden", shape.hidden, None),
+        ("num_topk_groups", shape.top_groups, None),
+        ("num_topk", shape.top_k, held),
+    ):
+        if value < 1 or (most is not None and value > most):
+            limits = "1 or more" if most is None else f"1 to {most}"
+            raise InputError(f"{name}: {key}={value} in its line [config]; expected {limits}")
 
 
 def copies(shape: TokenShape, gpus: int, servers: int) -> float:

@@ -37,6 +37,8 @@ _RANK = r"\[\d{1,9}(?:,\d{1,9})?\](?:<std(?:out|err)>)?:?[ \t]?"
 MARK = re.compile(rf"^(?:{_RANK})?#?[ \t]*size[ \t]+count[ \t]", re.MULTILINE)
 #: characters of a line that are looked at
 MAX_LINE = 2_000
+#: bytes and microseconds of a row that are believed
+MAX_SIZE, FASTEST, SLOWEST = 2.0**50, 1e-3, 10 * 86_400e6
 #: columns that may be blank
 _BLANK = 2
 _RANK_OF_MPI = re.compile(rf"^{_RANK}")
@@ -141,7 +143,12 @@ class _Reader:
             size, micros = float(words[0]), float(words[column - blank])
         except ValueError:
             return
-        if size > 0 and 0 < micros < math.inf:
+        if size > MAX_SIZE or (size > 0 and micros > 0 and not FASTEST <= micros <= SLOWEST):
+            raise InputError(
+                f"{self._name}: a row of {echo(words[0], quoted=False, limit=24)} bytes in "
+                f"{micros:g} us; expected up to 1 PiB, in 1 ns to 10 days: delete the row"
+            )
+        if size > 0 and micros > 0:
             # of several cycles (-N) the fastest counts
             table.rows[size] = min(table.rows.get(size, math.inf), micros * 1e-6)
         if len(table.rows) > MAX_ROWS:
