@@ -15,6 +15,8 @@ from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import File, Name, Strict, Whole, quantity
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lightloom.study.calibration.network.fit import Machines
     from lightloom.study.calibration.network.readings import Reading
 
@@ -95,8 +97,9 @@ def _run(call: CommandCall) -> None:
     options = call.build(NetworkOptions)
     check_all_writable([options.write_profile, *outputs.files()])
     existing = existing_profile(options.write_profile)
-    readings = _readings(options)
-    machines = _machines(options, readings)
+    name = options.gpu or _gpu_of(options.measurements)
+    readings = _readings(options, name)
+    machines = _machines(options, name, readings)
     gpu = load_gpu(machines.gpu)
     fitted = fit_links(readings, machines, Interconnect.named("measured", gpu.like or gpu.name))
     if not outputs.on_stdout:
@@ -108,7 +111,7 @@ def _run(call: CommandCall) -> None:
         results_console().print(f"written: {options.write_profile}", markup=False, soft_wrap=True)
 
 
-def _readings(options: NetworkOptions) -> list[Reading]:
+def _readings(options: NetworkOptions, name: str | None) -> list[Reading]:
     from lightloom.cli.terminal import remarks_console
     from lightloom.hardware import load_gpu
     from lightloom.output.progress import TerminalMonitor
@@ -116,7 +119,7 @@ def _readings(options: NetworkOptions) -> list[Reading]:
     from lightloom.study.calibration.network.readings import Given
 
     given = Given(options.gpus, options.gpus_per_server)
-    per_server = 8 if options.gpu is None else load_gpu(options.gpu).gpus_per_server
+    per_server = 8 if name is None else load_gpu(name).gpus_per_server
     with TerminalMonitor(remarks_console(), lambda _: None, patience_s=1.0) as monitor:
         return [
             reading
@@ -125,12 +128,11 @@ def _readings(options: NetworkOptions) -> list[Reading]:
         ]
 
 
-def _machines(options: NetworkOptions, readings: list[Reading]) -> Machines:
-    """The servers; a file may name the GPU."""
+def _machines(options: NetworkOptions, name: str | None, readings: list[Reading]) -> Machines:
+    """The servers of a GPU by name."""
     from lightloom.hardware import load_gpu
     from lightloom.study.calibration.network.fit import Machines
 
-    name = options.gpu or _gpu_of(readings)
     if name is None:
         raise InputError(
             "--gpu is missing: the files name no GPU that is known; one of "
@@ -144,10 +146,12 @@ def _machines(options: NetworkOptions, readings: list[Reading]) -> Machines:
     return Machines(name, options.rate_gbps or 400.0, size, nics)
 
 
-def _gpu_of(readings: list[Reading]) -> str | None:
+def _gpu_of(paths: tuple[Path, ...]) -> str | None:
     """The GPU of the catalog that all files are of, by what they call it."""
+    from lightloom.study.calibration.network.read import gpus_named
+
     found = set()
-    for reading in readings:
-        words = reading.gpu.lower().replace("-", " ").split()
+    for called in {called for path in paths for called in gpus_named(path)}:
+        words = called.lower().replace("-", " ").split()
         found |= {name for name in gpu_names() if name in words}
     return found.pop() if len(found) == 1 else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lightloom.errors import InputError, echo
@@ -37,6 +37,8 @@ _RANK = r"\[\d{1,9}(?:,\d{1,9})?\](?:<std(?:out|err)>)?:?[ \t]?"
 MARK = re.compile(rf"^(?:{_RANK})?#?[ \t]*size[ \t]+count[ \t]", re.MULTILINE)
 #: characters of a line that are looked at
 MAX_LINE = 2_000
+#: GPUs of a host at most, where NVLink joins those of one server alone; a rack has more
+MAX_HOST = 8
 #: bytes and microseconds of a row that are believed
 MAX_SIZE, FASTEST, SLOWEST = 2.0**50, 1e-3, 10 * 86_400e6
 #: columns that may be blank
@@ -78,7 +80,6 @@ class _Table:
     #: server of each rank of the first group, and groups
     hosts: dict[int, str] = field(default_factory=dict)
     groups: set[int] = field(default_factory=set)
-    gpu: str = ""
     rows: dict[float, float] = field(default_factory=dict)
 
 
@@ -107,7 +108,7 @@ class _Reader:
                 # a table of its own, of another test among the same GPUs
                 before = table
                 table = self._begin()
-                table.hosts, table.groups, table.gpu = before.hosts, before.groups, before.gpu
+                table.hosts, table.groups = before.hosts, before.groups
             table.test = table.test or self._test
         elif named := _NAMED.search(line):
             if table.rows:
@@ -124,11 +125,10 @@ class _Reader:
 
     @staticmethod
     def _add_device(table: _Table, device: re.Match[str]) -> None:
-        rank, group, host, gpu = device.groups()
+        rank, group, host, _ = device.groups()
         table.groups.add(int(group or 0))
         # without MPI each of several processes says that it is rank 0
         table.hosts[int(rank)] = host
-        table.gpu = gpu.strip()
 
     def _add_row(self, table: _Table, words: list[str]) -> None:
         """Add a row; a line with other columns is of something else."""
@@ -180,7 +180,7 @@ class _Reader:
         points = tuple(MeasuredSize(size, seconds) for size, seconds in sorted(table.rows.items()))
         test = TESTS[table.test]
         name = f"{self._name}: {table.test}_perf"
-        return Reading(name, test, self._servers(table), points, table.gpu)
+        return Reading(name, test, self._servers(table), points)
 
     def _servers(self, table: _Table) -> Servers:
         if len(table.hosts) < 2:
@@ -191,10 +191,28 @@ class _Reader:
                 f"{self._name}: servers with {min(counts.values())} and {max(counts.values())} "
                 "GPUs; expected as many in each"
             )
-        each = next(iter(counts.values()))
-        if len(counts) == 1:
-            return placed(each, max(each, self._given.gpus_per_server or self._default), self._name)
-        return placed(len(table.hosts), each, self._name)
+        host, each = next(iter(counts.items()))
+        size = self._given.gpus_per_server or self._default
+        if self._given.gpus_per_server is None and len(counts) > 1 and size <= MAX_HOST:
+            # some of a server's GPUs may have taken part; no NVLink joins servers
+            size = each
+        if each > size:
+            raise InputError(
+                f"{self._name}: names {each} GPUs on {echo(host)}, and servers have {size}; hosts "
+                "must have names of their own, or --gpus-per-server that many"
+            )
+        if len(table.hosts) > size and size % each:
+            raise InputError(
+                f"{self._name}: hosts of {each} GPUs make no server of {size}; give a multiple of "
+                f"{each} with --gpus-per-server"
+            )
+        return placed(len(table.hosts), size, self._name)
+
+
+def gpus_named(lines: Iterable[str]) -> set[str]:
+    """What the device lines of tables call their GPUs."""
+    words = (_RANK_OF_MPI.sub("", line[:MAX_LINE], count=1) for line in lines)
+    return {device[4].strip() for line in words if (device := _DEVICE.match(line))}
 
 
 def read_json(
@@ -208,12 +226,12 @@ def read_json(
         As :func:`read_table`, or if it is something else.
     """
     reader = _Reader(name, given, default_per_server)
-    for line in _lines_of(content, name):
+    for line in lines_of(content, name):
         reader.take(line)
     return reader.readings()
 
 
-def _lines_of(content: Mapping[str, object], name: str) -> Iterator[str]:
+def lines_of(content: Mapping[str, object], name: str) -> Iterator[str]:
     """The lines of a table with what the JSON holds; its first argument names the test."""
     config, results, called = content.get("config"), content.get("results"), content.get("args")
     if not isinstance(results, list) or not isinstance(config, Mapping):

@@ -56,6 +56,23 @@ def readings_of(
     )
 
 
+def gpus_named(path: Path) -> set[str]:
+    """What a file calls its GPUs; of NCCL's tests alone, which say it.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    if path.is_dir() or _is_step(path):
+        return set()
+    content = read_compressed(path, "measurements", MAX_BYTES)
+    if content.lstrip()[:1] != b"{":
+        return nccl_tests.gpus_named(content.decode("utf-8", "replace").splitlines())
+    written = parse_json(content, shown_path(path))
+    return nccl_tests.gpus_named(nccl_tests.lines_of(written, shown_path(path)))
+
+
 def _is_step(path: Path) -> bool:
     """Whether a file is a trace of PyTorch's profiler, by its first bytes."""
     try:

@@ -99,8 +99,6 @@ class Reading:
         Among which GPUs.
     points
         Sizes in ascending order.
-    gpu
-        What the tool calls the GPUs; empty where it does not say.
     tokens
         Of a dispatch or combine.
     any_sizes
@@ -111,7 +109,6 @@ class Reading:
     test: Test
     servers: Servers
     points: tuple[MeasuredSize, ...]
-    gpu: str = ""
     tokens: TokenShape | None = None
     any_sizes: bool = False
 
