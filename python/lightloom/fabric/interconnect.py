@@ -119,22 +119,32 @@ def measured_links(profile: Path | None) -> dict[str, Provenance]:
     """
     if profile is None or profile.suffix.lower() == ".csv":
         return {}
-    file = read_toml(profile, "", LinkProfile)
+    return links_of(read_toml(profile, "", LinkProfile), str(profile))
+
+
+def links_of(file: LinkProfile, name: str) -> dict[str, Provenance]:
+    """Return the same of a profile that was read; ``name`` begins messages.
+
+    Raises
+    ------
+    HardwareError
+        If a value is none of links, or its source is not listed.
+    """
     tables: dict[str, tuple[dict[str, Value], type[Table], str]] = {
         "nvlink": (file.nvlink, InsideServerTable, "nvlink_"),
         "network": (file.network, BetweenServersTable, ""),
     }
     values = {}
     for table, (entries, known, prefix) in tables.items():
-        for name, value in entries.items():
-            if name not in known.model_fields:
-                hint = did_you_mean(name, known.model_fields)
+        for key, value in entries.items():
+            if key not in known.model_fields:
+                hint = did_you_mean(key, known.model_fields)
                 names = ", ".join(known.model_fields)
-                raise HardwareError(f"{profile}: unknown {table}.{name}{hint}; known: {names}")
-            values[f"{prefix}{name}"] = value
+                raise HardwareError(f"{name}: unknown {table}.{key}{hint}; known: {names}")
+            values[f"{prefix}{key}"] = value
     if not file.sources:
         # values of a profile without sources say themselves where they are from
-        return {name: Provenance(v.value, v.source, "", v.assumed) for name, v in values.items()}
+        return {key: Provenance(v.value, v.source, "", v.assumed) for key, v in values.items()}
     return resolve(values, file.sources)
 
 

@@ -354,6 +354,19 @@ def _read_toml(profile: Path) -> EfficiencyFile:
     return read_toml(profile, "", EfficiencyFile)
 
 
+def check_profile(file: EfficiencyFile, name: str) -> None:
+    """Refuse a profile whose operators or start-ups no command could use.
+
+    Raises
+    ------
+    HardwareError
+        In one line, which ``name`` begins.
+    """
+    _build(file, name)
+    for value in values_of(file.launch).values() if file.launch else ():
+        _source(value, file, name)
+
+
 def _build(file: EfficiencyFile, name: str) -> Efficiencies:
     """Check names and turn tables into curves."""
     for kind, names, keys in (

@@ -57,7 +57,8 @@ def command() -> Command:
         notes="Measured are products as training runs them, forward and for both gradients, those "
         "of experts and in FP8, attention, permutations, launches, and a few whole layers. "
         "Rows are kept beside the profile as they are measured (PROFILE.rows.csv): started "
-        "again, the command goes on. Operators of --model are measured where it is given.",
+        "again, the command goes on. Links of the profile stay. Operators of --model are measured "
+        "where it is given.",
     )
 
 
@@ -74,6 +75,7 @@ def _run(call: CommandCall) -> None:
         profile_text,
         sustained_ratio,
     )
+    from lightloom.study.calibration.network.profile import existing_profile, kept_links
     from lightloom.study.calibration.operations import TriedShapes, operations
     from lightloom.study.calibration.rows import keep_row, read_rows
 
@@ -84,6 +86,7 @@ def _run(call: CommandCall) -> None:
     shapes = TriedShapes() if options.model is None else TriedShapes.of(load_model(options.model))
     kept = Path(f"{options.write_profile}.rows.csv")
     check_all_writable([options.write_profile, kept, *outputs.files()])
+    links = kept_links(existing_profile(options.write_profile), str(options.write_profile))
     device = torch_device.open_device()
     console = remarks_console()
     measured = read_rows(kept, device.title)
@@ -99,7 +102,7 @@ def _run(call: CommandCall) -> None:
         condensed.curves, condensed.memory, device.launches(), sustained_ratio(device)
     )
     date = datetime.now(tz=UTC).strftime("%Y-%m-%d")
-    write_text(profile_text(profile, device.title, gpu, date), options.write_profile)
+    write_text(profile_text(profile, device.title, gpu, date) + links, options.write_profile)
     for what, remark in device.remarks.items():
         console.print(f"{what}: {remark}; the faster way is in the profile")
     tried = layers.try_layers(

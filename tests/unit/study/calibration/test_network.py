@@ -17,12 +17,14 @@ from tests.kineto_files import Profile
 from lightloom.cli import run_command
 from lightloom.errors import HardwareError, InputError, LightloomError
 from lightloom.fabric import Cluster
-from lightloom.fabric.interconnect import Interconnect
+from lightloom.fabric.interconnect import Interconnect, measured_links
+from lightloom.hardware import load_gpu
 from lightloom.report.worth_of_strategies import worth_grids
 from lightloom.samples import read_sample
+from lightloom.study.calibration import layers, measure, operations, torch_device
 from lightloom.study.calibration.network import deep_ep, deep_ep_v2, nccl_tests
 from lightloom.study.calibration.network.fit import LINKS, Machines, bounded, fit_links, huber
-from lightloom.study.calibration.network.profile import existing_profile, with_links
+from lightloom.study.calibration.network.profile import existing_profile, kept_links, with_links
 from lightloom.study.calibration.network.read import readings_of
 from lightloom.study.calibration.network.readings import (
     Given,
@@ -456,6 +458,118 @@ def test_a_profile_keeps_its_operators_and_gets_new_links(tmp_path):
     cluster = Cluster.of(gpus=16, rate_gbps=400, gpu="h100", profile=path)
     assert cluster.interconnect.nic_efficiency == pytest.approx(0.7, rel=1e-3)
     assert cluster.interconnect.nvlink_gather_efficiency == PACKAGED.nvlink_gather_efficiency
+
+
+FITTED = [measured(reading("all-gather", Servers(32, 8), range(18, 31, 4)), PACKAGED)]
+OPERATORS = "[launch.host_s]\nvalue = 1.0e-5\nsource = '{}'\n"
+LISTED = "text = 'ours', date = '2026-01-01'"
+
+
+@pytest.mark.parametrize(
+    "existing",
+    [
+        "",
+        "# nothing yet\n",
+        OPERATORS.format("we said so"),
+        f"{SOURCE}\n{OPERATORS.format('a')}",
+        f"[sources]\na = {{ {LISTED} }}\n\n{OPERATORS.format('a')}",
+        f"[sources]\nnetwork = {{ {LISTED} }}\n[nvlink]\n",
+        f"[sources]\na = {{ {LISTED} }}\nnetwork = {{ {LISTED} }}\n{OPERATORS.format('a')}",
+        f"sources.a = {{ {LISTED} }}\nsources.network = {{ {LISTED} }}\n{OPERATORS.format('a')}",
+        f"network = {{}}\nnvlink = {{}}\n[ 'sources' . a ]\ntext = 't'\ndate = 'd'\n"
+        f"{OPERATORS.format('a')}",
+        f"sources = {{ a = {{ {LISTED} }} }}\n{OPERATORS.format('a')}",
+        f"sources = {{ network = {{ {LISTED} }} }}\n{OPERATORS.format('network')}",
+        "network = { nic_efficiency = {\nvalue = 0.5, source = 'x' } }\n",
+    ],
+)
+def test_new_links_are_readable_beside_any_profile_or_are_refused(tmp_path, existing):
+    """However its tables are written: what else it says is said unchanged."""
+    path = tmp_path / "ours.toml"
+    path.write_text(existing)
+    fitted = fit_links(FITTED, MACHINES, PACKAGED)
+    try:
+        text = with_links(existing_profile(path), fitted, FITTED, "2026-11-29")
+    except HardwareError:
+        assert existing.startswith(("sources = ", "network = { nic"))
+        return
+    path.write_text(text)
+    cluster = Cluster.of(gpus=16, rate_gbps=400, gpu="h100", profile=path)
+    found = dataclasses.asdict(cluster.interconnect)
+    assert found == pytest.approx(dataclasses.asdict(fitted.after), rel=1e-3)
+    assert load_launches(path).host_s == (1e-5 if "[launch" in existing else load_launches().host_s)
+    assert with_links(text, fitted, FITTED, "2026-11-29") == text
+
+
+class OneGpu:
+    """A device that is not measured: the tables of a profile are of interest."""
+
+    title, remarks = "a GPU", {}
+
+    def launches(self):
+        return {"host_s": 2e-5}
+
+
+@pytest.mark.parametrize("gpu_is_first", [True, False])
+def test_operators_and_links_are_kept_in_either_order(tmp_path, monkeypatch, gpu_is_first):
+    profile, log = tmp_path / "ours.toml", tmp_path / "all_reduce.txt"
+    log.write_text(P4D)
+    condensed = measure.Profile({"matmul": [(1e9, 0.5)]}, {}, {}, None)
+    monkeypatch.setattr(torch_device, "open_device", OneGpu)
+    monkeypatch.setattr(measure, "measure", lambda *_: {})
+    monkeypatch.setattr(measure, "condense", lambda *_: condensed)
+    monkeypatch.setattr(measure, "sustained_ratio", lambda _: 0.875)
+    monkeypatch.setattr(operations, "operations", lambda *_: [])
+    monkeypatch.setattr(layers, "try_layers", lambda *_: [])
+    network = f"calibrate network {log} --gpu a100 --gpus 16 --rate 100 --nics-per-server 4"
+    commands = ["calibrate gpu --gpu a100", network]
+    done = set()
+    for command in (commands if gpu_is_first else commands[::-1]) + commands:
+        run_command(f"{command} --write-profile {profile}".split())
+        done.add(command)
+        if network in done:
+            efficiency = measured_links(profile)["nic_efficiency"]
+            assert "lightloom calibrate network: all-reduce" in efficiency.source
+        if commands[0] in done:
+            assert load_launches(profile).host_s == 2e-5
+    assert profile.read_text().count("[sources.network") == 1
+
+
+@pytest.mark.parametrize(
+    "existing",
+    [
+        "[network]\nnic_efficiency = { value = 0.5, source = 'we, 2026-01-02' }\n",
+        f"{SOURCE}[nvlink]\ngather_efficiency = {{ value = 0.5, source = 'a', note = '\"x\"' }}\n",
+        f"sources.measured = {{ {LISTED}, url = 'https://a.b' }}\n"
+        "network.nic_efficiency = { value = 0.5, source = 'measured', assumed = true }\n",
+        "[sources]\na = { text = 'one', date = 'd' }\nb = { text = 'two', date = 'e' }\n"
+        "[network]\nnic_efficiency = { value = 0.5, source = 'a' }\n"
+        "message_start_up_s = { value = 1e-5, source = 'b' }\n",
+    ],
+)
+def test_new_operators_keep_links_and_where_they_are_from(tmp_path, existing):
+    path = tmp_path / "ours.toml"
+    path.write_text(existing)
+    before = measured_links(path)
+    operators = measure.profile_text(
+        measure.Profile({}, {}, {"host_s": 2e-5}, None), "a GPU", load_gpu("h100"), "2026-11-29"
+    )
+    path.write_text(operators + kept_links(existing_profile(path), "ours"))
+    after = measured_links(path)
+    if "sources" not in existing:
+        # a value that said itself where it is from has a source now, of the same words
+        before = {
+            name: dataclasses.replace(value, source="we", date="2026-01-02")
+            for name, value in before.items()
+        }
+    assert after == before
+    assert load_launches(path).host_s == 2e-5
+    assert kept_links("", "ours") == kept_links(operators, "ours") == ""
+
+
+def test_a_profile_that_commands_would_read_as_a_table_is_refused(tmp_path):
+    with pytest.raises(HardwareError, match=r"expected a name that ends in \.toml"):
+        existing_profile(tmp_path / "ours.csv")
 
 
 @pytest.mark.parametrize(
