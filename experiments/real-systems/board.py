@@ -38,6 +38,8 @@ ERRORS = ROOT / "python/lightloom/hardware/data/errors.toml"
 COLUMNS = ("run", "inputs", "predictor", "predicted", "date")
 #: share of runs that an interval is to hold, and runs of a class from which it has its own
 SHARE, OWN = 0.8, 10
+#: share of the runs that test that an interval should hold
+LOW, HIGH = 0.75, 0.85
 #: a change of a ratio that is named
 CHANGE = 0.01
 
@@ -93,6 +95,32 @@ def spread(found: Sequence[Entry], group: str) -> float:
     place = SHARE * (len(sizes) - 1)
     low = sizes[int(place)]
     return low + (place - int(place)) * (sizes[min(int(place) + 1, len(sizes) - 1)] - low)
+
+
+def coverage(found: Sequence[Entry]) -> str:
+    """Whether intervals hold as much as they should of the runs that test, together and by class.
+
+    Of ``n`` runs, chance alone moves the share by ``sqrt(0.8 * 0.2 / n)``, one standard deviation.
+    """
+    held: dict[str, tuple[int, int]] = {}
+    for group in sorted({e.run.group for e in found if e.run.part == "test"}):
+        test = [e for e in found if e.run.group == group and e.run.part == "test"]
+        held[group] = sum(e.size <= spread(found, group) for e in test), len(test)
+    inside, tested = (sum(numbers) for numbers in zip(*held.values(), strict=True))
+    is_good = LOW * tested <= inside <= HIGH * tested
+    words = [
+        f"{'holds' if is_good else 'does not hold'} for all of them together"
+        f" ({inside} of {tested}, {100 * inside / tested:.0f} %)"
+    ]
+    off = {g: (k, n) for g, (k, n) in held.items() if not LOW * n <= k <= HIGH * n}
+    if off:
+        named = ", ".join(f"{group} ({k} of {n})" for group, (k, n) in off.items())
+        words.append(f"not for these classes of few runs: {named}")
+    chance = SHARE * (1 - SHARE)
+    beyond = [g for g, (k, n) in off.items() if abs(k - SHARE * n) > 2 * math.sqrt(chance * n)]
+    if beyond:
+        words.append(f"chance (two standard deviations) does not explain {', '.join(beyond)}")
+    return "; ".join(words)
 
 
 def sums(found: Sequence[Entry]) -> list[str]:
@@ -277,7 +305,8 @@ def render(found: Sequence[Entry]) -> str:
         "## Errors and intervals",
         "",
         "An interval is a factor around the prediction that holds 80 % of the runs of its class"
-        " that calibrate; of the runs that test, it should hold 75 to 85 %.",
+        " that calibrate; of the runs that test, it should hold 75 to 85 %. That"
+        f" {coverage(found)}.",
         "",
         *sums(found),
         "",

@@ -60,6 +60,26 @@ def test_a_class_of_few_runs_has_the_interval_of_all():
     assert board.spread(found, "MoE FP8") == board.spread(found, "dense NVFP4") < 1.2
 
 
+def test_classes_whose_intervals_do_not_hold_are_named():
+    """Intervals of 1.08, of which eight of ten runs that test should be inside."""
+    calibrating = [1 + k / 100 for k in range(11)]
+
+    def of(group, inside, outside):
+        tested = with_sizes([1.01] * inside + [2.0] * outside, "test", group)
+        return [*with_sizes(calibrating, group=group), *tested]
+
+    assert board.coverage(of("MoE FP8", 8, 2)) == "holds for all of them together (8 of 10, 80 %)"
+    few = board.coverage([*of("MoE FP8", 6, 4), *of("dense BF16", 10, 0)])
+    assert few == (
+        "holds for all of them together (16 of 20, 80 %); not for these classes of few runs: "
+        "MoE FP8 (6 of 10), dense BF16 (10 of 10)"
+    )
+    assert board.coverage(of("MoE FP8", 2, 8)) == (
+        "does not hold for all of them together (2 of 10, 20 %); not for these classes of few "
+        "runs: MoE FP8 (2 of 10); chance (two standard deviations) does not explain MoE FP8"
+    )
+
+
 def test_a_row_that_moved_is_named_and_one_that_did_not_is_not():
     still, moved = with_sizes([1.0, 1.2])
     moved = dataclasses.replace(moved, run=dataclasses.replace(moved.run, name="moved"))
