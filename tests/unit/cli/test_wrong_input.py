@@ -108,8 +108,8 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         (f"{JOB} --demand 9", "demand: expected at most 4 times the mean load on one of 8 EP "
          "ranks of 1 expert(s), top-2, got 9"),
         (f"{JOB} --recompute ful",
-         "--recompute ful: expected one of auto, none, selective, attention, products, full; did you "
-         "mean 'full'?"),
+         "--recompute ful: expected one of auto, none, selective, attention, products, full; did "
+         "you mean 'full'?"),
         (f"{JOB} --ep-mode fold",
          "--ep-mode fold: expected one of axis, folded; did you mean 'folded'?"),
         (f"{JOB} --network packets",
