@@ -373,7 +373,7 @@ fn patience(scenario: &PacketScenario, core: &Core) -> Duration {
     }
     let flows = (0..core.flow_count() as u32).map(PacketFlowId);
     let hops = 4 * flows.map(|flow| core.link_count(flow)).max().unwrap_or(0);
-    let passes = (1.0 - scenario.config.loss).powi(hops as i32);
+    let passes = (1.0 - scenario.config.loss).powf(f64::from(hops));
     // Beyond all whole numbers where nothing passes: the largest one.
     let periods = (FALSE_ALARM.ln() / (-passes).ln_1p()).ceil() as u64;
     Duration(period.saturating_mul(periods.max(1)))
