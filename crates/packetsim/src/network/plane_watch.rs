@@ -4,10 +4,10 @@
 //! What a NIC sends to another NIC by one of its ports is a *stream*. It keeps a copy of each of
 //! its packets until that arrives or a queue drops it. Where a link loses a packet, as it failed or
 //! at random, and nothing arrives for a time, the stream is *silent*: the plane is avoided on the
-//! way to that NIC, and the copies of what was lost are sent by other ports, each of them once, data
-//! as well as acknowledgements. From time to time one packet tries the plane again; once anything
-//! arrives over it that was sent since, it is as good as others. Neither switches nor transports
-//! take part in that, so that every transport survives a plane that fails.
+//! way to that NIC, and copies of what was lost are sent by other ports, once each, data as well as
+//! acknowledgements. From time to time one packet tries the plane again; once anything arrives over
+//! it that was sent since, it is as good as others. Neither switches nor transports take part in
+//! that, so that every transport survives a plane that fails.
 //!
 //! Where switches trim what they cannot queue, a packet that a link lost is also sent again once
 //! one arrives that was sent so long after it, as where one of several spines of a plane has
