@@ -117,13 +117,14 @@ impl RunningScenario {
             simulation.record_events(logging);
         }
         let sampler = |sampling| Sampler::new(sampling, &scenario.topology);
-        let patience = patience(scenario);
+        check_silence(simulation.core())?;
+        let patience = patience(scenario, simulation.core());
         let remarks = remarks(scenario, simulation.core());
         let mut run = Self {
             simulation,
             until: scenario.until.min(LAST),
             patience,
-            check_at: last_start(scenario) + patience,
+            check_at: later(last_start(scenario), patience),
             received: 0,
             undivided,
             remarks,
@@ -195,7 +196,7 @@ impl RunningScenario {
                 return Err(stall_error(&*self.simulation));
             }
             self.received = received;
-            self.check_at += self.patience;
+            self.check_at = later(self.check_at, self.patience);
         }
         Ok(core.now() < self.until)
     }
@@ -209,7 +210,8 @@ impl RunningScenario {
 
     /// Whether programs have started a flow since nothing can be expected of it yet.
     fn has_just_started(&self, now: Time) -> bool {
-        self.programs.as_ref().is_some_and(|it| it.execution.last_start() + self.patience > now)
+        let ends = |it: &Programmed| later(it.execution.last_start(), self.patience);
+        self.programs.as_ref().is_some_and(|it| ends(it) > now)
     }
 
     /// Lets programs do what is due now; returns whether they did anything.
@@ -354,13 +356,47 @@ fn last_start(scenario: &PacketScenario) -> Time {
     starts.chain(changes).chain(repairs).max().unwrap_or(Time::ZERO)
 }
 
-/// Long compared with any round trip and any timeout: 20,000 slowest hops and two timeouts.
-fn patience(scenario: &PacketScenario) -> Duration {
+/// Probability that a run at random loss is taken for stuck though it is not.
+const FALSE_ALARM: f64 = 1e-12;
+
+/// Long compared with any round trip and any timeout: 20,000 slowest hops and two timeouts. Where
+/// packets are lost at random, as many such periods as it takes until one of them brings something
+/// new almost surely, if two round trips without a loss bring that.
+fn patience(scenario: &PacketScenario, core: &Core) -> Duration {
     let packet = Bytes(u64::from(scenario.config.packet_bytes()));
     let hop = |link: &LinkSpec| link.delay + link.rate.transmission(packet);
     let slowest = scenario.topology.links().iter().map(hop).max().unwrap_or_default();
     let timeout = scenario.transport.longest_timeout();
-    Duration(slowest.0.saturating_mul(20_000).saturating_add(timeout.0.saturating_mul(2)))
+    let period = slowest.0.saturating_mul(20_000).saturating_add(timeout.0.saturating_mul(2));
+    if scenario.config.loss == 0.0 {
+        return Duration(period);
+    }
+    let flows = (0..core.flow_count() as u32).map(PacketFlowId);
+    let hops = 4 * flows.map(|flow| core.link_count(flow)).max().unwrap_or(0);
+    let passes = (1.0 - scenario.config.loss).powf(f64::from(hops));
+    // Beyond all whole numbers where nothing passes: the largest one.
+    let periods = (FALSE_ALARM.ln() / (-passes).ln_1p()).ceil() as u64;
+    Duration(period.saturating_mul(periods.max(1)))
+}
+
+/// The sum, or the latest time of a run.
+fn later(time: Time, span: Duration) -> Time {
+    Time(time.0.saturating_add(span.0)).min(LAST)
+}
+
+/// A NIC cannot know sooner than after a round trip that nothing arrives.
+fn check_silence(core: &Core) -> Result<(), PacketError> {
+    let Some(silence) = core.config().plane_silence else { return Ok(()) };
+    let round_trip = core.longest_round_trip();
+    if silence >= round_trip {
+        return Ok(());
+    }
+    let us = |span: Duration| span.0 as f64 / 1e6;
+    Err(PacketError::invalid(format!(
+        "planes are silent after {} us; expected at least a round trip, {} us",
+        us(silence),
+        us(round_trip)
+    )))
 }
 
 fn outcome(core: &Core, id: PacketFlowId) -> FlowOutcome {

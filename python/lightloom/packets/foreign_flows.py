@@ -99,7 +99,9 @@ def _connection(line: str) -> _Row:
     if match is None or not set(_READ) <= said.keys() or not _WHOLE.fullmatch(said["size"]):
         raise InputError(f"{echo(line)}: expected such as '0->13 start 0 size 2000000'")
     start_s = _number(said["start"], line) / 1e12
-    priority = int(_number(said.get("prio", "0"), line))
+    if not _WHOLE.fullmatch(said.get("prio", "0")):
+        raise InputError(f"{echo(line)}: expected prio to be a whole number below 10^18")
+    priority = int(said.get("prio", "0"))
     return int(match[1]), int(match[2]), int(said["size"]), start_s, priority
 
 

@@ -129,8 +129,8 @@ class NetworkTable(Strict):
     )
     plane_silence_s: Seconds | None = Field(
         None,
-        description="spray: time without an arrival after which a NIC takes a plane for failed; "
-        "by default two round trips and what a full queue takes.",
+        description="spray: time without an arrival after a loss until a NIC takes a plane for "
+        "failed; by default two round trips and what a full queue takes.",
     )
     shared_buffer_bytes: Size | None = Field(
         None,

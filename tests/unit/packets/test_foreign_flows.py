@@ -47,6 +47,8 @@ def test_random_lists_come_back():
         ("Nodes 2\n0->1 start 0", "x, line 2: '0->1 start 0': expected such as '0->13 start 0 size "
          "2000000'"),
         ("Nodes 2\n0->1 start 0 size 5 speed 3", "x, line 2: speed: not read; expected start and "),
+        ("Nodes 2\n0->1 start 0 size 5 prio 1e300", "x, line 2: '0->1 start 0 size 5 prio 1e300': "
+         "expected prio to be a whole number"),
         ("Nodes 2\n0->1 id 1 trigger 1 size 5", "x, line 2: trigger: not read"),
         ("Nodes 2\nfailure x", "x, line 2: 'failure x': expected such as"),
         ("1\n0 1 3 100 20000", "x, line 2: '0 1 3 100 20000': expected source, destination, "),

@@ -14,7 +14,6 @@ use super::flows::{Flows, RouteKey};
 use super::halves::Half;
 use super::links::DARK;
 use super::nics::Nics;
-use super::plane_watch::{PlaneWatch, watches_planes};
 use super::routing::Routing;
 use super::slab::NO_PACKET;
 use super::telemetry::Stamp;
@@ -38,8 +37,6 @@ pub struct Core {
     pub(super) balancer: Balancer,
     detours: Option<Detours>,
     failures: Failures,
-    /// Where NICs spray packets over planes, and links may fail.
-    planes: Option<Box<PlaneWatch>>,
     pub(super) clock: Clock,
     pub(super) fabric: Fabric,
     pub(super) flows: Flows,
@@ -68,8 +65,6 @@ impl Core {
             balancer: Balancer::new(&config, &topology),
             detours: Detours::new(&config, &topology)?,
             failures: Failures::default(),
-            planes: watches_planes(&topology, &config)
-                .then(|| Box::new(PlaneWatch::new(config.overflow))),
             flows: Flows::default(),
             fabric,
             nics,
@@ -231,7 +226,7 @@ impl Core {
             return Some(hashed);
         }
         let now = self.clock.now();
-        if let Some(planes) = self.planes.as_ref().filter(|planes| planes.has_avoided()) {
+        if let Some(planes) = self.fabric.planes.as_ref().filter(|planes| planes.has_avoided()) {
             let heard = |link: &&PacketLinkId| !planes.avoids(**link, to, now);
             let kept: Vec<PacketLinkId> = links.iter().filter(heard).copied().collect();
             let links = if kept.is_empty() { links } else { &kept };

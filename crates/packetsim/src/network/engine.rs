@@ -393,7 +393,7 @@ impl<T: Transport> Simulation<T> {
         }
         // Since a failure no path leads there.
         let core = &mut self.core;
-        core.fabric.lose(link, arrived.id, core.clock.now());
+        core.fabric.lose(link, arrived.id, &mut core.clock);
     }
 
     /// The link that a packet takes from a switch to which `over` leads, if its flow has no

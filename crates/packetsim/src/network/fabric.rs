@@ -15,7 +15,7 @@ use super::links::{
     Arrived, Arriving, CROSSES, DARK, FAILED, FROM_HOST, Flag, Links, Queue, Turn, Waiting,
 };
 use super::pfc::Pfc;
-use super::plane_watch::watches_planes;
+use super::plane_watch::{PlaneWatch, watches_planes};
 use super::queueing::{Chance, Queueing};
 use super::shared_buffer::SharedBuffers;
 use super::slab::{NO_PACKET, PacketSlab};
@@ -55,9 +55,8 @@ pub(super) struct Fabric {
     is_observed: bool,
     /// Probability that a packet is lost on a link, and the seed of that.
     loss: (f64, u64),
-    /// Packets whose contents have changed places since [`Self::take_swapped`], if NICs have to
-    /// know.
-    swapped: Option<Vec<[PacketId; 2]>>,
+    /// Where NICs spray packets over planes, and links may fail.
+    pub(super) planes: Option<Box<PlaneWatch>>,
     data_hops: u64,
     control_hops: u64,
     log: Option<Box<EventLog>>,
@@ -77,7 +76,8 @@ impl Fabric {
             failed_at: Vec::new(),
             is_observed: config.links_fail || config.loss > 0.0,
             loss: (config.loss, mix(config.seed ^ 0x6c6f_7373)),
-            swapped: watches_planes(topology, config).then(Vec::new),
+            planes: watches_planes(topology, config)
+                .then(|| Box::new(PlaneWatch::new(config.overflow))),
             data_hops: 0,
             control_hops: 0,
             log: None,
@@ -269,7 +269,7 @@ impl Fabric {
             self.transmit(link, id, packet, now, clock);
             return is_crowded;
         }
-        if !self.join(link, id, packet, now) {
+        if !self.join(link, id, packet, clock) {
             return false;
         }
         self.watch(link, clock);
@@ -278,10 +278,17 @@ impl Fabric {
 
     /// Queues a packet at a busy link; returns whether it is there.
     #[inline(always)]
-    fn join(&mut self, link: PacketLinkId, id: PacketId, packet: &Packet, now: Time) -> bool {
+    fn join(
+        &mut self,
+        link: PacketLinkId,
+        id: PacketId,
+        packet: &Packet,
+        clock: &mut Clock,
+    ) -> bool {
+        let now = clock.now();
         let size = u32::from(packet.size);
         if self.links.has(link, FAILED) {
-            self.lose(link, id, now);
+            self.lose(link, id, clock);
             return false;
         }
         if packet.kind == PacketKind::Data {
@@ -354,8 +361,8 @@ impl Fabric {
         {
             let sizes = [last, id].map(|it| self.packets[it].size);
             self.packets.swap_contents(last, id);
-            if let Some(swapped) = &mut self.swapped {
-                swapped.push([last, id]);
+            if let Some(planes) = &mut self.planes {
+                planes.swap([last, id]);
             }
             self.links.resize_queued(link, priority, sizes);
         }
@@ -372,13 +379,11 @@ impl Fabric {
         self.push_control(link, id);
     }
 
-    /// Packets whose contents have changed places since the last call.
-    pub(super) fn take_swapped(&mut self) -> Vec<[PacketId; 2]> {
-        self.swapped.as_mut().map(std::mem::take).unwrap_or_default()
-    }
-
     fn drop_packet(&mut self, link: PacketLinkId, id: PacketId, now: Time) {
         self.record(now, EventKind::Dropped, link, id);
+        if let Some(planes) = &mut self.planes {
+            planes.forget(id);
+        }
         self.packets.free(id);
     }
 
@@ -416,7 +421,7 @@ impl Fabric {
             if let Some(pfc) = &mut self.pfc {
                 pfc.serve(link, &packet);
             }
-            self.lose(link, id, clock.now());
+            self.lose(link, id, clock);
         }
         self.release(link, clock);
     }
@@ -450,18 +455,23 @@ impl Fabric {
     /// Takes the first packet, which is lost, off the wire of a settled link.
     pub(super) fn lose_arrived(&mut self, link: PacketLinkId, clock: &mut Clock) {
         let arrived = self.take_arrived(link, clock);
-        self.lose(link, arrived.id, clock.now());
+        self.lose(link, arrived.id, clock);
     }
 
     /// A packet is lost on a link, or behind it.
-    pub(super) fn lose(&mut self, link: PacketLinkId, id: PacketId, now: Time) {
+    pub(super) fn lose(&mut self, link: PacketLinkId, id: PacketId, clock: &mut Clock) {
+        if let Some(planes) = &mut self.planes
+            && let Some((stream, time)) = planes.lose(id, clock.now())
+        {
+            clock.set_timer(time, Timer::Plane(stream));
+        }
         let counters = self.links.count(link);
         if self.packets[id].kind == PacketKind::Data {
             counters.drops += 1;
         } else {
             counters.control_drops += 1;
         }
-        self.drop_packet(link, id, now);
+        self.drop_packet(link, id, clock.now());
     }
 }
 

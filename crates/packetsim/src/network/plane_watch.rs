@@ -2,26 +2,26 @@
 //! does about that.
 //!
 //! What a NIC sends to another NIC by one of its ports is a *stream*. It keeps a copy of each of
-//! its packets until that arrives. Where the oldest has not arrived, and no other has for a time,
-//! the stream is *silent*: the plane is avoided on the way to that NIC, and the copies are sent by
-//! other ports, data as well as acknowledgements. From time to time one packet tries the plane
-//! again; once anything arrives over it, it is as good as others. Neither switches nor transports
-//! take part in that, so that every transport survives a plane that fails.
+//! its packets until that arrives or a queue drops it. Where a link loses a packet, as it failed or
+//! at random, and nothing arrives for a time, the stream is *silent*: the plane is avoided on the
+//! way to that NIC, and copies of what was lost are sent by other ports, once each, data as well as
+//! acknowledgements. From time to time one packet tries the plane again; once anything arrives over
+//! it that was sent since, it is as good as others. Neither switches nor transports take part in
+//! that, so that every transport survives a plane that fails.
 //!
-//! Where switches trim what they cannot queue, a packet that arrives neither whole nor trimmed was
-//! lost on a link that failed, as where one of several spines of a plane has: it is sent again once
-//! one arrives that was sent so long after it, and the plane is avoided, too. Else a queue may have
-//! dropped it, and it is the transport's.
+//! Where switches trim what they cannot queue, a packet that a link lost is also sent again once
+//! one arrives that was sent so long after it, as where one of several spines of a plane has
+//! failed, and the plane is avoided, too. Elsewhere it is then the transport's.
 //!
-//! Assumes that a NIC knows at once what has arrived at the other one: the time to silence covers
-//! the way back. Leaves out that NICs avoid paths of a plane, not planes alone.
+//! Assumes that a NIC knows at once what has arrived at the other one, and never takes what is
+//! queued or paused for lost: the time to silence, which begins with the loss, covers the way back.
+//! Leaves out that NICs avoid paths of a plane, not planes alone.
 
 use crate::config::{Config, Overflow};
 use crate::packet::{Packet, PacketId};
 use crate::topology::{NicId, PacketLinkId, Topology};
 use lightloom_model::{Duration, Time};
 use rustc_hash::FxHashMap;
-use std::collections::VecDeque;
 
 /// Whether NICs watch what arrives over planes: only a link that fails makes one of them silent.
 pub(super) fn watches_planes(topology: &Topology, config: &Config) -> bool {
@@ -31,12 +31,18 @@ pub(super) fn watches_planes(topology: &Topology, config: &Config) -> bool {
 /// Times to silence between two packets that try a silent plane.
 const TRIES: u64 = 10;
 
-/// Where the copy of a packet on its way is: its stream, and its number there.
-type Place = (u32, u64);
-
-/// A packet on its way.
+/// The copy of a packet on its way.
 #[derive(Debug, Clone, Copy)]
 struct Sent {
+    stream: u32,
+    time: Time,
+    packet: Packet,
+}
+
+/// A packet that a link lost.
+#[derive(Debug, Clone, Copy)]
+struct Lost {
+    sent: Time,
     time: Time,
     packet: Packet,
 }
@@ -46,10 +52,8 @@ struct Sent {
 struct Stream {
     /// Time without an arrival after which it is silent.
     patience: Duration,
-    /// Those that have not arrived, with gaps for those that have; the first one is none.
-    on_way: VecDeque<Option<Sent>>,
-    /// Number of the first of these.
-    first: u64,
+    /// What was lost and has not been sent again, in the order of the losses.
+    lost: Vec<Lost>,
     last_arrival: Time,
     avoided: Option<Avoided>,
     is_timed: bool,
@@ -70,21 +74,16 @@ impl Stream {
         self.avoided.replace(Avoided { since: now, retry_at }).is_none()
     }
 
-    /// Takes off what has arrived, and what was sent so long before what has that it was lost.
-    fn forget(&mut self, arrived: Time, lost: &mut Vec<Packet>) {
-        while let Some(copy) = self.on_way.front() {
-            if copy.is_some_and(|copy| copy.time + self.patience >= arrived) {
-                break;
-            }
-            lost.extend(self.on_way.pop_front().flatten().map(|copy| copy.packet));
-            self.first += 1;
-        }
+    /// Takes off what was lost and sent so long before what has arrived.
+    fn take_overtaken(&mut self, arrived: Time) -> Vec<Packet> {
+        let patience = self.patience;
+        let is_overtaken = |lost: &mut Lost| lost.sent + patience < arrived;
+        self.lost.extract_if(.., is_overtaken).map(|lost| lost.packet).collect()
     }
 
-    /// When it is silent, if nothing arrives until then; nothing is on its way otherwise.
+    /// When it is silent, if nothing arrives until then; nothing is lost otherwise.
     fn silent_at(&self) -> Option<Time> {
-        let oldest = self.on_way.front().copied().flatten()?;
-        Some(oldest.time.max(self.last_arrival) + self.patience)
+        Some(self.lost.first()?.time.max(self.last_arrival) + self.patience)
     }
 }
 
@@ -93,8 +92,8 @@ impl Stream {
 pub(super) struct PlaneWatch {
     streams: Vec<Stream>,
     index: FxHashMap<(PacketLinkId, NicId), u32>,
-    /// By packet, where its copy is.
-    places: Vec<Option<Place>>,
+    /// By packet, its copy.
+    on_way: Vec<Option<Sent>>,
     avoided: u32,
     /// Whether switches trim what they cannot queue.
     is_trimming: bool,
@@ -117,8 +116,7 @@ impl PlaneWatch {
         self.index.insert((port, to), stream);
         self.streams.push(Stream {
             patience,
-            on_way: VecDeque::new(),
-            first: 0,
+            lost: Vec::new(),
             last_arrival: Time::ZERO,
             avoided: None,
             is_timed: false,
@@ -126,61 +124,63 @@ impl PlaneWatch {
         stream
     }
 
-    /// A packet is sent; returns when to call [`Self::check`], if that is not planned yet.
-    pub(super) fn send(
-        &mut self,
-        number: u32,
-        id: PacketId,
-        packet: Packet,
-        now: Time,
-    ) -> Option<Time> {
+    /// A packet is sent.
+    pub(super) fn send(&mut self, number: u32, id: PacketId, packet: Packet, now: Time) {
         let stream = &mut self.streams[number as usize];
-        let place = (number, stream.first + stream.on_way.len() as u64);
-        stream.on_way.push_back(Some(Sent { time: now, packet }));
         if let Some(avoided) = &mut stream.avoided {
             avoided.retry_at = now + Duration(TRIES * stream.patience.0);
         }
-        let slot = id.0 as usize;
-        if self.places.len() <= slot {
-            self.places.resize(slot + 1, None);
-        }
-        self.places[slot] = Some(place);
-        if std::mem::replace(&mut stream.is_timed, true) {
-            return None;
-        }
-        Some(now + stream.patience)
+        *self.slot(id) = Some(Sent { stream: number, time: now, packet });
     }
 
-    /// A packet has crossed its plane, and packets that it has overtaken are lost.
-    pub(super) fn arrive(&mut self, id: PacketId, now: Time, lost: &mut Vec<Packet>) {
-        let place = self.places.get_mut(id.0 as usize).and_then(Option::take);
-        let Some((stream, number)) = place else { return };
-        let stream = &mut self.streams[stream as usize];
+    fn slot(&mut self, id: PacketId) -> &mut Option<Sent> {
+        let slot = id.0 as usize;
+        if self.on_way.len() <= slot {
+            self.on_way.resize(slot + 1, None);
+        }
+        &mut self.on_way[slot]
+    }
+
+    /// A packet has crossed its plane; returns packets that it has overtaken and that are to be
+    /// sent again.
+    pub(super) fn arrive(&mut self, id: PacketId, now: Time) -> Vec<Packet> {
+        let Some(copy) = self.slot(id).take() else { return Vec::new() };
+        let stream = &mut self.streams[copy.stream as usize];
         stream.last_arrival = now;
-        let index = number.checked_sub(stream.first).map(|index| index as usize);
-        let copy = index.and_then(|index| stream.on_way.get_mut(index)?.take());
-        // What was sent again has arrived after all, or the packet that tries it.
-        let works =
-            copy.is_none_or(|copy| stream.avoided.is_some_and(|avoided| avoided.since < copy.time));
-        if works && stream.avoided.take().is_some() {
+        // The packet that tries it has arrived.
+        let works = stream.avoided.is_some_and(|avoided| avoided.since < copy.time);
+        if works {
+            stream.avoided = None;
             self.avoided -= 1;
         }
-        if let Some(copy) = copy {
-            stream.forget(copy.time, lost);
+        let overtaken = stream.take_overtaken(copy.time);
+        if overtaken.is_empty() || !self.is_trimming {
+            return Vec::new();
         }
-        if self.is_trimming && !lost.is_empty() {
-            self.avoided += u32::from(stream.avoid(now));
-        } else {
-            lost.clear();
-        }
+        self.avoided += u32::from(stream.avoid(now));
+        overtaken
+    }
+
+    /// A queue drops a packet: its transport has to know.
+    pub(super) fn forget(&mut self, id: PacketId) {
+        *self.slot(id) = None;
+    }
+
+    /// A link loses a packet; returns a stream and when to call [`Self::check`] for that, if that
+    /// is not planned yet.
+    pub(super) fn lose(&mut self, id: PacketId, now: Time) -> Option<(u32, Time)> {
+        let Sent { stream: number, time, packet } = self.slot(id).take()?;
+        let stream = &mut self.streams[number as usize];
+        stream.lost.push(Lost { sent: time, time: now, packet });
+        let is_planned = std::mem::replace(&mut stream.is_timed, true);
+        stream.silent_at().filter(|_| !is_planned).map(|time| (number, time))
     }
 
     /// The contents of two packets have changed places.
     pub(super) fn swap(&mut self, ids: [PacketId; 2]) {
-        let [one, other] = ids.map(|id| id.0 as usize);
-        if one.max(other) < self.places.len() {
-            self.places.swap(one, other);
-        }
+        let [one, other] = ids.map(|id| self.slot(id).take());
+        *self.slot(ids[0]) = other;
+        *self.slot(ids[1]) = one;
     }
 
     /// Whether a port is not to be used now on the way to a NIC.
@@ -195,7 +195,7 @@ impl PlaneWatch {
     }
 
     /// Looks whether a stream is silent, and takes what is to be sent again; returns when to look
-    /// the next time, if anything is on its way.
+    /// the next time, if anything is lost.
     pub(super) fn check(
         &mut self,
         number: u32,
@@ -210,8 +210,7 @@ impl PlaneWatch {
         stream.is_timed = false;
         silent_at?;
         self.avoided += u32::from(stream.avoid(now));
-        stream.first += stream.on_way.len() as u64;
-        packets.extend(stream.on_way.drain(..).flatten().map(|copy| copy.packet));
+        packets.extend(stream.lost.drain(..).map(|lost| lost.packet));
         None
     }
 }
@@ -248,47 +247,58 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_is_not_sent_again() {
+    fn what_is_late_or_dropped_is_not_sent_again() {
         let (mut watch, stream) = watch();
-        assert_eq!(watch.send(stream, PacketId(0), packet(0), Time(10)), Some(Time(110)));
-        assert_eq!(watch.send(stream, PacketId(1), packet(1), Time(20)), None, "planned already");
-        watch.arrive(PacketId(1), Time(60), &mut Vec::new());
+        for slot in 0..4 {
+            watch.send(stream, PacketId(slot), packet(slot), Time(10));
+        }
+        watch.forget(PacketId(1));
         let mut resent = Vec::new();
-        // The first one is late, but something has arrived since.
-        assert_eq!(watch.check(stream, Time(110), &mut resent), Some(Time(160)));
-        watch.arrive(PacketId(0), Time(150), &mut Vec::new());
-        assert_eq!(watch.check(stream, Time(160), &mut resent), None);
+        assert_eq!(watch.check(stream, Time(100_000), &mut resent), None);
+        assert!(watch.arrive(PacketId(2), Time(200_000)).is_empty());
+        assert_eq!(watch.lose(PacketId(1), Time(200_000)), None, "another packet in its place");
+        // The first one is lost at last, but something has arrived since.
+        assert_eq!(watch.lose(PacketId(0), Time(200_010)), Some((stream, Time(200_110))));
+        assert!(watch.arrive(PacketId(3), Time(200_060)).is_empty());
+        assert_eq!(watch.check(stream, Time(200_110), &mut resent), Some(Time(200_160)));
         assert!(resent.is_empty() && !watch.has_avoided());
     }
 
     #[test]
     fn a_silent_plane_is_avoided_but_for_one_packet_now_and_then() {
         let (mut watch, stream) = watch();
-        for (slot, time) in [(0, 10), (1, 20), (2, 90)] {
+        for (slot, time) in [(0, 10), (1, 15), (2, 20), (3, 90)] {
             watch.send(stream, PacketId(slot), packet(slot), Time(time));
         }
-        watch.arrive(PacketId(0), Time(30), &mut Vec::new());
+        assert!(watch.arrive(PacketId(0), Time(20)).is_empty());
+        assert_eq!(watch.lose(PacketId(1), Time(30)), Some((stream, Time(130))));
+        assert_eq!(watch.lose(PacketId(3), Time(110)), None, "planned already");
         let mut resent = Vec::new();
-        assert_eq!(watch.check(stream, Time(110), &mut resent), Some(Time(130)));
         assert_eq!(watch.check(stream, Time(130), &mut resent), None);
         let sequences: Vec<u32> = resent.iter().map(|packet| packet.sequence).collect();
-        assert_eq!(sequences, [1, 2]);
+        assert_eq!(sequences, [1, 3], "packet 2 waits somewhere");
+        assert_eq!(watch.check(stream, Time(300), &mut resent), None);
+        assert_eq!(resent.len(), 2, "once each");
         assert!(watch.has_avoided() && watch.avoids(PORT, PEER, Time(1129)));
         assert!(!watch.avoids(PORT, PEER, Time(1130)) && !watch.avoids(PORT, NicId(1), Time(200)));
         // One tries it, and then no other; where that arrives, the plane is used again.
-        assert_eq!(watch.send(stream, PacketId(5), packet(9), Time(1130)), Some(Time(1230)));
+        watch.send(stream, PacketId(5), packet(9), Time(1130));
         assert!(watch.avoids(PORT, PEER, Time(1131)));
-        watch.arrive(PacketId(5), Time(1150), &mut Vec::new());
+        watch.arrive(PacketId(2), Time(1140));
+        assert!(watch.has_avoided(), "that was sent before");
+        watch.arrive(PacketId(5), Time(1150));
         assert!(!watch.avoids(PORT, PEER, Time(1151)) && !watch.has_avoided());
     }
 
     #[test]
-    fn what_others_overtake_by_far_is_lost() {
+    fn what_others_overtake_by_far_is_sent_again_if_it_is_lost() {
         let (mut watch, stream) = watch();
-        watch.send(stream, PacketId(0), packet(0), Time(10));
-        watch.send(stream, PacketId(1), packet(1), Time(150));
-        let mut lost = Vec::new();
-        watch.arrive(PacketId(1), Time(170), &mut lost);
+        for (slot, time) in [(0, 10), (1, 11), (2, 150)] {
+            watch.send(stream, PacketId(slot), packet(slot), Time(time));
+        }
+        watch.lose(PacketId(0), Time(20));
+        watch.swap([PacketId(2), PacketId(9)]);
+        let lost = watch.arrive(PacketId(9), Time(170));
         assert_eq!(lost.iter().map(|packet| packet.sequence).collect::<Vec<_>>(), [0]);
         assert!(watch.avoids(PORT, PEER, Time(171)), "others are lost like it");
     }

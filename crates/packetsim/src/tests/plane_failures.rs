@@ -5,8 +5,8 @@ use super::flow;
 use super::scenarios::{play, scenario};
 use crate::presets::Preset;
 use crate::{
-    Cable, Extent, Failure, FlowOutcome, FlowSpec, NodeId, PacketLinkId, PacketScenario, Report,
-    Topology, TransportName, fitted,
+    Cable, EventKind, EventLogging, Extent, Failure, FlowOutcome, FlowSpec, NodeId, PacketEvent,
+    PacketKind, PacketLinkId, PacketScenario, Report, Topology, TransportName, fitted,
 };
 use lightloom_model::{Duration, Rate, Time};
 
@@ -161,14 +161,98 @@ fn every_transport_that_takes_any_order_survives_a_plane() {
     }
 }
 
-/// The time to silence is a setting: the longer, the later.
+/// The time to silence is a setting: where it is longer than the rest of the run, that is later.
 #[test]
 fn silence_may_be_given() {
     let failed = links_of(&fabric(4), |name| name.starts_with("plane-1/"));
-    let end = |silence: u64| {
-        let mut run = sprayed("uet-nscc", 4, vec![unknown(failed.clone(), 100 * US, None)]);
-        run.config.plane_silence = Some(Duration(silence * US));
-        last(&play(&run).unwrap())
+    for name in ["ndp", "eqds", "uet-nscc", "uet-rccc", "roce"] {
+        let end = |silence: u64| {
+            let mut run = sprayed(name, 4, vec![unknown(failed.clone(), 100 * US, None)]);
+            run.config.plane_silence = Some(Duration(silence * US));
+            last(&play(&run).unwrap())
+        };
+        assert!(end(20) < end(200), "{name}");
+    }
+}
+
+/// A NIC that took what arrives late for lost would send more and more.
+#[test]
+fn silence_shorter_than_a_round_trip_is_refused() {
+    let mut run = sprayed("uet-nscc", 4, Vec::new());
+    run.config.plane_silence = Some(Duration(2 * US));
+    let error = play(&run).unwrap_err().to_string();
+    assert!(
+        error.starts_with("planes are silent after 2 us; expected at least a round"),
+        "{error}"
+    );
+}
+
+/// Twelve hosts send to one at once, so that it takes long; on two planes of stars, or of two
+/// leaves.
+fn incast(name: &str, has_spines: bool) -> PacketScenario {
+    let cable = Cable { rate: Rate(100_000_000_000), delay: Duration(US) };
+    let preset = if has_spines {
+        Preset::LeafSpine { hosts_per_leaf: 8, spines: 2, host: cable, spine: cable }
+    } else {
+        Preset::Star { cable }
     };
-    assert!(end(20) < end(90));
+    let topology = preset.build_sprayed_planes(16, 2).unwrap();
+    let mut flows: Vec<FlowSpec> = (1..13).map(|host| flow((host, 0), 400_000)).collect();
+    flows.extend((13..16).map(|host| FlowSpec {
+        start: Time(60 * US),
+        ..flow((host, 0), if host < 15 { 20_000 } else { 200_000 })
+    }));
+    let mut run = scenario(name, topology, flows);
+    let extent = Extent { rate: cable.rate, delay: Duration(4 * US) };
+    (run.config, run.transport) = fitted(name, extent).unwrap();
+    run
+}
+
+/// Queues and pauses are no failure: one that comes after all flows changes nothing.
+#[test]
+fn a_failure_after_the_end_changes_nothing() {
+    for name in TransportName::ALL.iter().map(|name| name.name()) {
+        for has_spines in [false, true] {
+            let mut run = incast(name, has_spines);
+            let Ok((before, healthy)) = play(&run) else {
+                assert!(["dctcp", "mptcp"].contains(&name), "{name}");
+                continue;
+            };
+            let failed = links_of(&run.topology, |name| name.starts_with("plane-1/"));
+            run.failures = vec![unknown(failed, 900_000 * US, None)];
+            let (after, outcomes) = play(&run).unwrap();
+            let ends = |all: &[FlowOutcome]| {
+                all.iter().map(|it| (it.flow, it.received_at, it.done_at)).collect::<Vec<_>>()
+            };
+            assert_eq!(ends(&outcomes), ends(&healthy), "{name}, spines: {has_spines}");
+            let hops = |report: &Report| (report.counters.data_hops, report.counters.control_hops);
+            assert_eq!(hops(&after), hops(&before), "{name}, spines: {has_spines}");
+        }
+    }
+}
+
+/// What a link lost is sent again once: where a transport does not repeat itself within the run,
+/// each packet arrives once.
+#[test]
+fn no_packet_arrives_twice() {
+    for name in ["ideal", "roce", "dcqcn"] {
+        for has_spines in [false, true] {
+            let mut run = incast(name, has_spines);
+            let failed = links_of(&run.topology, |name| name.starts_with("plane-1/"));
+            run.failures = vec![unknown(failed, 100 * US, None)];
+            run.event_logging = Some(EventLogging { max_events: 1 << 20, flow: None });
+            let outcome = play(&run).unwrap();
+            assert!(last(&outcome) < 2_000 * US, "{name}: before any timeout");
+            assert!(outcome.0.totals.drops > 0 && outcome.0.events.len() < 1 << 20, "{name}");
+            let is_delivery = |it: &&PacketEvent| {
+                it.event == EventKind::Delivered && it.packet_kind == PacketKind::Data
+            };
+            let all = outcome.0.events.iter().filter(is_delivery);
+            let mut packets: Vec<_> = all.map(|it| (it.flow, it.sequence)).collect();
+            let count = packets.len();
+            packets.sort_unstable();
+            packets.dedup();
+            assert_eq!(packets.len(), count, "{name}, spines: {has_spines}");
+        }
+    }
 }

@@ -215,3 +215,21 @@ fn who_is_stopped_keeps_what_has_finished() {
     assert_eq!(outcomes.len(), 16);
     assert!(outcomes.iter().all(|one| one.flow.0 < 16 && one.done_at <= interrupted.now));
 }
+
+/// Losses in a row are no silence: a run at random loss ends when all has arrived.
+#[test]
+fn a_run_at_random_loss_is_not_taken_for_stuck() {
+    let pairs = || (0..8).flat_map(|from| (0..8).map(move |to| (from, to)));
+    let flows: Vec<FlowSpec> =
+        pairs().filter(|(from, to)| from != to).map(|ends| flow(ends, 100_000)).collect();
+    for name in ["roce", "uet-nscc"] {
+        for seed in 0..20 {
+            let topology = star(8, FAST, Duration(US)).unwrap();
+            let mut scenario = scenario(name, topology, flows.clone());
+            (scenario.config.loss, scenario.config.seed) = (0.1, seed);
+            let (_, outcomes) =
+                play(&scenario).unwrap_or_else(|error| panic!("{name}, seed {seed}: {error}"));
+            assert_eq!(outcomes.len(), flows.len(), "{name}, seed {seed}");
+        }
+    }
+}

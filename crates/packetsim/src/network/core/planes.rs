@@ -11,7 +11,7 @@ impl Core {
     /// Whether NICs watch what arrives over planes.
     #[inline]
     pub(in crate::network) fn watches_planes(&self) -> bool {
-        self.planes.is_some()
+        self.fabric.planes.is_some()
     }
 
     /// A packet that came over `over` goes to `next`: out of a NIC by a port on a plane, or into
@@ -26,28 +26,28 @@ impl Core {
         packet: &Packet,
     ) -> Vec<(PacketLinkId, Packet)> {
         let now = self.clock.now();
-        for ids in self.fabric.take_swapped() {
-            self.planes.as_mut().expect("watched planes").swap(ids);
-        }
         let links = self.topology.links();
-        let mut lost = Vec::new();
-        if self.topology.is_host(links[next.index()].to) {
-            let planes = self.planes.as_mut().expect("watched planes");
-            planes.arrive(id, now, &mut lost);
+        let (is_from_host, is_to_host) = (
+            self.topology.is_host(links[over.index()].from),
+            self.topology.is_host(links[next.index()].to),
+        );
+        let mut again = Vec::new();
+        if is_to_host && let Some(planes) = &mut self.fabric.planes {
+            again = planes.arrive(id, now);
         }
-        if !self.topology.is_host(links[over.index()].from) {
-            return self.over_from_hosts(lost);
+        if is_from_host {
+            let to = self.endpoints(packet.flow).target(packet.kind.is_forward());
+            let known = self.fabric.planes.as_ref().and_then(|planes| planes.stream(next, to));
+            let patience = match known {
+                None => self.plane_patience(packet.flow, next),
+                Some(_) => Duration::ZERO,
+            };
+            if let Some(planes) = &mut self.fabric.planes {
+                let stream = known.unwrap_or_else(|| planes.begin(next, to, patience));
+                planes.send(stream, id, *packet, now);
+            }
         }
-        let to = self.endpoints(packet.flow).target(packet.kind.is_forward());
-        let known = self.planes.as_ref().and_then(|planes| planes.stream(next, to));
-        let patience =
-            if known.is_none() { self.plane_patience(packet.flow, next) } else { Duration::ZERO };
-        let planes = self.planes.as_mut().expect("watched planes");
-        let stream = known.unwrap_or_else(|| planes.begin(next, to, patience));
-        if let Some(time) = planes.send(stream, id, *packet, now) {
-            self.clock.set_timer(time, Timer::Plane(stream));
-        }
-        Vec::new()
+        self.over_from_hosts(again)
     }
 
     /// Packets, with the links by which they came from hosts.
@@ -76,7 +76,7 @@ impl Core {
     /// A NIC looks whether anything arrives by one of its ports: packets that it sends again, with
     /// the links by which they came from hosts.
     pub(in crate::network) fn check_plane(&mut self, stream: u32) -> Vec<(PacketLinkId, Packet)> {
-        let Some(planes) = &mut self.planes else { return Vec::new() };
+        let Some(planes) = &mut self.fabric.planes else { return Vec::new() };
         let mut packets = Vec::new();
         if let Some(time) = planes.check(stream, self.clock.now(), &mut packets) {
             self.clock.set_timer(time, Timer::Plane(stream));
