@@ -117,7 +117,8 @@ def _instead(advice: PurchaseAdvice, best: CandidateResult) -> Iterator[str]:
     cheaper = [
         advice.candidates[number]
         for number in advice.front
-        if advice.candidates[number].cluster_cost_usd < best.cluster_cost_usd
+        if round(best.cluster_cost_usd - advice.candidates[number].cluster_cost_usd, 2) > 0
+        and advice.candidates[number].whole_s is not None
     ]
     if cheaper:
         one = cheaper[-1]

@@ -21,7 +21,7 @@ from lightloom.study.compare.shared_work import SharedWork, sharing
 from lightloom.study.purchase.candidates import Candidate, PlanChoice, Space
 from lightloom.study.purchase.options import GOALS, PurchaseOptions
 from lightloom.study.purchase.results import CandidateResult, PurchaseAdvice
-from lightloom.study.purchase.search import LISTED, Search, Trial, Yardstick, front_of, pace
+from lightloom.study.purchase.search import LISTED, Search, Trial, Yardstick, front_of, pace, point
 from lightloom.study.purchase.uncertainty import FlipPoint, InputEffect, Uncertainty
 from lightloom.units import show_usd
 
@@ -160,7 +160,7 @@ class _Purchase:
         """Say of every candidate that was simulated why it is not the answer."""
         best, listed = confirmed[0], {id(trial) for trial in confirmed[:LISTED]}
         top, on_front = self._score(best), {id(trial) for trial in front}
-        fastest_first = sorted(front, key=lambda t: (-pace(t), t.candidate.usd))
+        fastest_first = sorted(front, key=lambda t: (-point(t)[1], point(t)[0]))
         for trial in trials:
             if trial.outcome:
                 continue
@@ -296,8 +296,8 @@ class _Purchase:
 
 def _beats(one: Trial, other: Trial) -> bool:
     """Whether a trial costs no more and is as fast, and is better in one of both."""
-    cheaper, faster = other.candidate.usd - one.candidate.usd, pace(one) - pace(other)
-    return one is not other and min(cheaper, faster) >= 0
+    (usd, own), (its_usd, its) = point(one), point(other)
+    return one is not other and usd <= its_usd and own >= its
 
 
 def _no_candidate(choices: Sequence[PlanChoice], refused: Sequence[tuple[str, str]]) -> str:

@@ -3,6 +3,7 @@
 import functools
 import tomllib
 from importlib.resources import files
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,8 @@ from lightloom.errors import InputError
 from lightloom.report.page_purchase import render_purchase
 from lightloom.report.purchase_table import flip_sentences, sentences
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.purchase import PurchaseOptions, advise_purchase
-from lightloom.study.purchase.search import LISTED
+from lightloom.study.purchase import PurchaseOptions, advise_purchase, search
+from lightloom.study.purchase.search import LISTED, Trial, front_of
 from lightloom.study.purchase.uncertainty import MACHINE_PRICES, bisected
 
 JOB = {
@@ -90,6 +91,59 @@ def test_every_candidate_is_accounted_for_and_nothing_beats_the_front():
     assert on_front == points
     assert len(advice.best) <= LISTED
     assert advice.best[0] == advice.recommended.number
+
+
+@pytest.fixture
+def few_whole(monkeypatch):
+    """Predictions that are 5 % short, and whole steps of only the best."""
+    short = search._short
+
+    def optimistic(trial):
+        return short(trial) * (0.95 if trial.candidate.options else 1.0)
+
+    for name, value in {"_short": optimistic, "LISTED": 1, "MOST_WHOLE": 1}.items():
+        monkeypatch.setattr(search, name, value)
+
+
+@pytest.mark.parametrize("late", [1.01, 1.04])
+def test_nothing_that_is_offered_misses_the_deadline(late, few_whole):
+    slowest = min(one.tokens_per_s for one in small("tokens-per-dollar", True, None).candidates)
+    free = advised(tokens=1e12, deadline_s=2e12 / slowest)
+    limit_s = free.candidates[free.front[0]].days / late * 86_400
+    advice = advised(tokens=1e12, deadline_s=limit_s)
+    offered = [advice.candidates[n] for n in {*advice.front, *advice.best}]
+    assert all(one.days * 86_400 <= limit_s for one in offered)
+
+
+@pytest.mark.parametrize("goal", ["tokens-per-dollar", "time"])
+def test_the_cheaper_one_that_is_named_was_simulated_whole(goal, few_whole):
+    advice = advised(goal=goal)
+    best = advice.recommended.cluster_cost_usd
+    front = [advice.candidates[n] for n in advice.front]
+    cheaper = [one for one in front if one.cluster_cost_usd < best - 0.005]
+    said = [text for text in sentences(advice) if text.startswith("For $")]
+    assert len(said) == bool(cheaper)
+    assert all(one.whole_s is not None for one in cheaper[-1:])
+
+
+def test_rounding_puts_nothing_dearer_on_the_front():
+    trial = Trial(small_candidate(1e6), 1.0, 1.0)
+    dearer = Trial(small_candidate(1.1e6), 1.0, 1.0 - 2e-16)
+    cheaper = Trial(small_candidate(1e6 - 1e-9), 1.0, 1.1)
+    for trials in ([trial, dearer, cheaper], [cheaper, dearer, trial]):
+        assert front_of(trials) == [trial]
+
+
+def small_candidate(usd):
+    """What of a candidate makes a front."""
+    return SimpleNamespace(usd=usd, site=SimpleNamespace(tokens=1000))
+
+
+def test_all_stands_for_every_fabric():
+    options = PurchaseOptions(gpus=(32,), fabrics=("all", "mixnet"))
+    assert {"fat-tree", "mixnet", "rotornet"} <= set(options.fabrics)
+    assert "all" not in options.fabrics
+    assert len(set(options.fabrics)) == len(options.fabrics)
 
 
 def test_prices_are_those_of_a_comparison():
