@@ -45,8 +45,9 @@ SHORTEST_S, LONGEST_S = 1e-6, 20.0
 FASTEST, SLOWEST = 0.5, 2.0
 #: steps of a bisection, and the ratio of two ends at which it is over
 MOST_STEPS, CLOSE = 40, 1.002
-#: contenders whose steps are simulated under other inputs, at most
-CONTENDERS = 6
+#: contenders whose steps are simulated under other inputs: the best ones, and all at most, unless
+#: there are more fabrics
+BEST, CONTENDERS = 3, 6
 
 
 @dataclass(frozen=True)
@@ -143,11 +144,11 @@ class Uncertainty:
 
     def __post_init__(self) -> None:
         self._bills = [parts_usd(trial) for trial in self.trials]
-        #: numbers of the contenders whose steps are simulated: the best of each fabric first
+        #: places of the contenders, whose steps are simulated under other inputs
         self._contenders = self._chosen()
 
     def _chosen(self) -> list[int]:
-        """The best of each fabric, then of each fabric, number of GPUs and rate."""
+        """The best of all and of each fabric, then of each fabric, number of GPUs and rate."""
         firsts: dict[Any, int] = {}
         for number, trial in enumerate(self.trials):
             candidate = trial.candidate
@@ -155,9 +156,10 @@ class Uncertainty:
             firsts.setdefault(candidate.fabric.name, number)
             where = candidate.fabric.name, scenario.gpus, scenario.cluster.rate_gbps
             firsts.setdefault(where, number)
-        names = {number for key, number in firsts.items() if isinstance(key, str)}
-        rest = sorted(set(firsts.values()) - names)
-        return sorted([*names, *rest[: max(0, CONTENDERS - len(names))]])
+        chosen = {number for key, number in firsts.items() if isinstance(key, str)}
+        chosen.update(range(min(BEST, len(self.trials))))
+        rest = sorted(set(firsts.values()) - chosen)
+        return sorted([*chosen, *rest[: max(0, CONTENDERS - len(chosen))]])
 
     # Scores
 
@@ -229,11 +231,14 @@ class Uncertainty:
             (low, best_low), (high, best_high) = ends
             now = self.lead({}, base)[0]
             effects.append(InputEffect(one.name, *one.words, now, low, high, best_low, best_high))
-        first, total, share = self._indices(ranges, np.random.default_rng(seed))
+        first, total, leads = sobol_indices(
+            lambda points: self._leads(points, ranges), len(ranges), np.random.default_rng(seed)
+        )
         effects = [
             dataclasses.replace(effect, first_order=float(f), total_order=float(t))
             for effect, f, t in zip(effects, first, total, strict=True)
         ]
+        share = float((leads >= 0).mean())
         return sorted(effects, key=lambda effect: -effect.swing), share
 
     def _ranges(self) -> Iterator[_Range]:
@@ -259,24 +264,6 @@ class Uncertainty:
             except InputError:
                 found[number] = 1.0
         return found
-
-    def _indices(
-        self, ranges: Sequence[_Range], random: np.random.Generator
-    ) -> tuple[Floats, Floats, float]:
-        """Sobol indices of the lead, alone and with others; the share of points it is above 0."""
-        shape = (DRAWS, len(ranges))
-        a, b = random.uniform(-1, 1, shape), random.uniform(-1, 1, shape)
-        at_a, at_b = self._leads(a, ranges), self._leads(b, ranges)
-        both = np.concatenate([at_a, at_b])
-        variance = max(float(both.var()), 1e-300)
-        first, total = np.zeros(len(ranges)), np.zeros(len(ranges))
-        for column in range(len(ranges)):
-            mixed = a.copy()
-            mixed[:, column] = b[:, column]
-            at_mixed = self._leads(mixed, ranges)
-            first[column] = float((at_b * (at_mixed - at_a)).mean()) / variance
-            total[column] = float(((at_a - at_mixed) ** 2).mean()) / (2 * variance)
-        return first, total, float((both >= 0).mean())
 
     def _leads(self, points: Floats, ranges: Sequence[_Range]) -> Floats:
         """Logarithm of the lead at points of all inputs, ``(points,)``."""
@@ -414,6 +401,40 @@ class Uncertainty:
             if root is not None:
                 other = next(best for lead, best in sorted(gaps.items())[::-1] if lead < 0)
                 yield FlipPoint("efficiency", root, 1.0, "factor", end > 1, other)
+
+
+def sobol_indices(
+    value: Callable[[Floats], Floats], inputs: int, random: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Shares of a value's variance that inputs between -1 and 1 explain.
+
+    Parameters
+    ----------
+    value
+        Of points ``(points, inputs)``, ``(points,)``.
+    inputs
+        How many there are.
+    random
+        Draws the points.
+
+    Returns
+    -------
+    tuple
+        Of each input alone and with all others, ``(inputs,)``; and the values at random points.
+    """
+    a, b = (random.uniform(-1, 1, (DRAWS, inputs)) for _ in range(2))
+    at_a, at_b = value(a), value(b)
+    both = np.concatenate([at_a, at_b])
+    variance = max(float(both.var()), 1e-300)
+    first, total = np.zeros(inputs), np.zeros(inputs)
+    for column in range(inputs):
+        mixed = a.copy()
+        mixed[:, column] = b[:, column]
+        at_mixed = value(mixed)
+        # without the mean, whose product with the difference is noise alone
+        first[column] = float(((at_b - both.mean()) * (at_mixed - at_a)).mean()) / variance
+        total[column] = float(((at_a - at_mixed) ** 2).mean()) / (2 * variance)
+    return first, total, both
 
 
 def parts_usd(trial: Trial) -> dict[str, float]:

@@ -15,7 +15,7 @@ from lightloom.report.purchase_table import flip_sentences, sentences
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.purchase import PurchaseOptions, advise_purchase, search
 from lightloom.study.purchase.search import LISTED, Trial, front_of
-from lightloom.study.purchase.uncertainty import MACHINE_PRICES, bisected
+from lightloom.study.purchase.uncertainty import MACHINE_PRICES, bisected, sobol_indices
 
 JOB = {
     "model": "mixtral-8x7b",
@@ -196,18 +196,34 @@ def test_a_flip_flips_just_beyond_and_not_before():
             assert same == is_kept, flip
 
 
-def test_effects_have_a_lead_that_the_answer_keeps_in_the_middle():
-    advice = uncertain()
+@pytest.mark.parametrize("fabrics", [("rail-only", "mixnet"), ("mixnet",), ("dual-plane",)])
+def test_the_lead_is_that_over_the_best_other_candidate(fabrics):
+    advice = advised(uncertainty=True, gpus=(32,), fabrics=fabrics)
+    first, second = (advice.candidates[n].score(advice.goal) for n in advice.best[:2])
     assert advice.effects
-    assert 0 <= advice.lead_share <= 1
     for effect in advice.effects:
-        assert effect.lead_now >= 0
+        assert effect.lead_now == pytest.approx(first / second - 1, abs=1e-9)
         assert (effect.lead_low < 0) == (effect.best_low != advice.recommended.number)
-        # random points leave some error
-        assert effect.total_order >= effect.first_order - 0.05
-    assert sum(effect.first_order for effect in advice.effects) < 1.1
-    assert {"efficiency", "gpu", "server"} & {effect.name for effect in advice.effects}
+        assert (effect.lead_high < 0) == (effect.best_high != advice.recommended.number)
     assert set(MACHINE_PRICES) <= {effect.name for effect in advice.effects}
+
+
+@pytest.mark.parametrize("mean", [0.0, 30.0])
+def test_indices_of_a_sum_are_the_shares_of_its_variance(mean):
+    weights = np.array([3.0, 2.0, 1.0, 0.0])
+    exact = weights**2 / (weights**2).sum()
+    first, total, values = sobol_indices(
+        lambda points: mean + points @ weights, 4, np.random.default_rng(1)
+    )
+    assert first == pytest.approx(exact, abs=0.04)
+    assert total == pytest.approx(exact, abs=0.04)
+    assert values.mean() == pytest.approx(mean, abs=0.1)
+
+
+def test_indices_of_a_product_are_all_with_the_other():
+    first, total, _ = sobol_indices(lambda p: 5 + p[:, 0] * p[:, 1], 2, np.random.default_rng(2))
+    assert first == pytest.approx([0, 0], abs=0.04)
+    assert total == pytest.approx([1, 1], abs=0.06)
 
 
 def test_a_bisection_finds_a_root_on_either_side():
