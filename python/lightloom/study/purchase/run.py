@@ -96,10 +96,11 @@ class _Purchase:
             raise InputError(_no_candidate(choices, self.space.refused))
         job = trials[0].candidate.site.job
         self.watcher.begun(job.opening(), job.warnings())
-        confirmed = Search(trials, self.yardstick, self.watcher, self.exhaustive).run()
+        search = Search(trials, self.yardstick, self.watcher, self.exhaustive)
+        confirmed = search.run()
         if not confirmed:
             raise InputError(self._nothing_fits(trials))
-        return self._summed_up(choices, trials, confirmed)
+        return self._summed_up(choices, search, confirmed)
 
     def _watch(self, *_: object) -> bool:
         return self.watcher.progress(0.95, "what would change the answer") is not False
@@ -131,15 +132,19 @@ class _Purchase:
     # Results
 
     def _summed_up(
-        self, choices: Sequence[PlanChoice], trials: list[Trial], confirmed: list[Trial]
+        self, choices: Sequence[PlanChoice], search: Search, confirmed: list[Trial]
     ) -> PurchaseAdvice:
+        trials = search.trials
         in_reach = [t for t in trials if t.predicted_s is not None and not t.outcome]
         front = front_of(in_reach)
         self._judge(trials, confirmed, front)
         effects: list[InputEffect] = []
-        share, flips = None, list[FlipPoint]()
+        share, flips, examined = None, list[FlipPoint](), list[str]()
         if self.options.uncertainty:
-            contest = Uncertainty(confirmed, self.yardstick, self._watch)
+            refused = [t for t in trials if t.outcome in ("budget", "deadline")]
+            contest = Uncertainty(
+                confirmed, self.yardstick, self._watch, refused, search.is_simulated, examined
+            )
             effects, share = contest.effects(self.space.scenario.seed)
             flips = contest.flips()
         job = confirmed[0].candidate.site.job
@@ -151,6 +156,7 @@ class _Purchase:
             effects=tuple(effects),
             lead_share=share,
             flips=tuple(flips),
+            examined=tuple(sorted(examined)),
             not_considered=tuple(self._not_considered(choices)),
             summary=tuple(job.opening() + job.plan_summary()),
             warnings=tuple(job.warnings()),

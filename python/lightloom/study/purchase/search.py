@@ -286,6 +286,16 @@ class Search:
                 if self._scales and self.yardstick.is_late(trial):
                     self._is_late(trial, "")
 
+    def is_simulated(self, trial: Trial) -> bool:
+        """Simulate the whole step of a candidate that was given up; ``False`` if it cannot be."""
+        if trial.whole_s is None:
+            try:
+                graph, network = self.wholes.prepared(trial.candidate)
+            except FabricError:
+                return False
+            trial.whole_s = trial.candidate.site.factor * simulate(graph, network).step_time_s
+        return True
+
 
 def _short(trial: Trial) -> float | FabricError:
     candidate = trial.candidate

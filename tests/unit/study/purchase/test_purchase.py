@@ -1,6 +1,8 @@
 """Advice on a small purchase: brute force, budgets, flips that flip, what if nothing fits."""
 
+import dataclasses
 import functools
+import itertools
 import tomllib
 from importlib.resources import files
 from types import SimpleNamespace
@@ -11,11 +13,16 @@ import pytest
 from lightloom.cost import pareto_front
 from lightloom.errors import InputError
 from lightloom.report.page_purchase import render_purchase
-from lightloom.report.purchase_table import flip_sentences, sentences
+from lightloom.report.purchase_table import STEADY, flip_sentences, sentences
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.purchase import PurchaseOptions, advise_purchase, search
 from lightloom.study.purchase.search import LISTED, Trial, front_of
-from lightloom.study.purchase.uncertainty import MACHINE_PRICES, bisected, sobol_indices
+from lightloom.study.purchase.uncertainty import (
+    MACHINE_PRICES,
+    Uncertainty,
+    bisected,
+    sobol_indices,
+)
 
 JOB = {
     "model": "mixtral-8x7b",
@@ -105,8 +112,9 @@ def few_whole(monkeypatch):
         monkeypatch.setattr(search, name, value)
 
 
+@pytest.mark.usefixtures("few_whole")
 @pytest.mark.parametrize("late", [1.01, 1.04])
-def test_nothing_that_is_offered_misses_the_deadline(late, few_whole):
+def test_nothing_that_is_offered_misses_the_deadline(late):
     slowest = min(one.tokens_per_s for one in small("tokens-per-dollar", True, None).candidates)
     free = advised(tokens=1e12, deadline_s=2e12 / slowest)
     limit_s = free.candidates[free.front[0]].days / late * 86_400
@@ -115,8 +123,9 @@ def test_nothing_that_is_offered_misses_the_deadline(late, few_whole):
     assert all(one.days * 86_400 <= limit_s for one in offered)
 
 
+@pytest.mark.usefixtures("few_whole")
 @pytest.mark.parametrize("goal", ["tokens-per-dollar", "time"])
-def test_the_cheaper_one_that_is_named_was_simulated_whole(goal, few_whole):
+def test_the_cheaper_one_that_is_named_was_simulated_whole(goal):
     advice = advised(goal=goal)
     best = advice.recommended.cluster_cost_usd
     front = [advice.candidates[n] for n in advice.front]
@@ -194,6 +203,86 @@ def test_a_flip_flips_just_beyond_and_not_before():
                 advice.recommended.design, advice.recommended.rate_gbps, advice.recommended.gpus
             )  # fmt: skip
             assert same == is_kept, flip
+
+
+@pytest.fixture
+def ratios(monkeypatch):
+    """Steps in proportion to computation, and with delays by a slope of each contender."""
+    slopes = {}
+
+    def ratio(_, number, change):
+        return change.compute_scale * (1 + slopes.get(number, 0.0) * (change.delay_scale - 1))
+
+    monkeypatch.setattr(Uncertainty, "_ratio", ratio)
+    return slopes
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_delay_flips_where_the_lead_is_used_up(slow, ratios):
+    ratios[slow] = 0.9
+    advice = advised(uncertainty=True, gpus=(32,), fabrics=("mixnet",), goal="time")
+    first, second = (advice.candidates[n].tokens_per_s for n in advice.best[:2])
+    (flip,) = (flip for flip in advice.flips if flip.name == "delay")
+    exact = 1 + (first / second - 1) / 0.9 if slow == 0 else 1 - (1 - second / first) / 0.9
+    assert flip.value / flip.now == pytest.approx(exact, rel=2e-3)
+    assert flip.holds_below == (slow == 0)
+    assert flip.other == advice.best[1]
+    text = flip_sentences(advice)[0]
+    assert text.startswith(f"{advice.recommended.design} stays ahead while a reconfiguration takes")
+    assert f"beyond that {advice.candidates[flip.other].design} of" in text
+
+
+@pytest.mark.usefixtures("ratios")
+def test_the_answer_changes_where_the_deadline_is_missed():
+    free = small("time", False, None).recommended
+    limit_s = 1.05e12 / free.tokens_per_s
+    advice = advised(uncertainty=True, goal="time", tokens=1e12, deadline_s=limit_s)
+    (flip,) = (flip for flip in advice.flips if flip.name == "efficiency")
+    assert flip.value == pytest.approx(1.05, rel=2e-3)
+    assert (flip.limit, flip.other, flip.holds_below) == ("deadline", None, True)
+    assert "is in time while GPUs are less than 1.05 times slower" in flip_sentences(advice)[0]
+
+
+@pytest.mark.usefixtures("ratios")
+def test_the_answer_changes_where_a_late_candidate_comes_in_time():
+    free = small("tokens-per-dollar", False, None).recommended
+    limit_s = 1e12 / free.tokens_per_s / 1.1
+    advice = advised(uncertainty=True, tokens=1e12, deadline_s=limit_s)
+    assert advice.recommended.tokens_per_s > free.tokens_per_s
+    faster = [f for f in advice.flips if f.name == "efficiency" and not f.holds_below]
+    assert faster[0].value >= 1 / 1.1 - 2e-3
+    assert advice.candidates[faster[0].other].outcome == "deadline"
+    assert any(text.endswith("which is in time then.") for text in flip_sentences(advice))
+
+
+def test_the_answer_changes_where_the_budget_buys_a_better_one():
+    every = small("time", True, None).candidates
+    budget = 0.99 * min(one.cluster_cost_usd for one in every if one.gpus == 64)
+    advice = advised(uncertainty=True, goal="time", budget_usd=budget)
+    assert advice.recommended.gpus == 32
+    (flip,) = (f for f in advice.flips if f.name == "server" and not f.holds_below)
+    other = advice.candidates[flip.other]
+    assert (other.gpus, other.outcome) == (64, "budget")
+    for step, gpus in ((-0.002, 64), (0.002, 32)):
+        prices = scaled_prices("server", flip.value / flip.now * (1 + step))
+        job = {"prices": "other.toml", "price_list": prices}
+        assert advised(job=job, goal="time", budget_usd=budget).recommended.gpus == gpus
+
+
+def test_only_what_was_examined_is_said_to_change_nothing():
+    advice = dataclasses.replace(uncertain(), flips=())
+    for count in range(4):
+        for names in itertools.combinations(STEADY, count):
+            texts = flip_sentences(dataclasses.replace(advice, examined=names))
+            assert len(texts) == bool(names)
+            assert all((STEADY[name] in "".join(texts)) == (name in names) for name in STEADY)
+
+
+def test_alone_nothing_was_examined():
+    job = {"fabric_options": {"rail-only": {"nics_per_server": 8, "switch_ports": 64}}}
+    advice = advised(uncertainty=True, gpus=(32,), fabrics=("rail-only",), job=job)
+    assert len(advice.best) == 1
+    assert (advice.examined, advice.lead_share, flip_sentences(advice)) == ((), None, [])
 
 
 @pytest.mark.parametrize("fabrics", [("rail-only", "mixnet"), ("mixnet",), ("dual-plane",)])
