@@ -245,7 +245,8 @@ def _candidate(one: Mapping[str, Any]) -> str:
 
 def _input(entry: Mapping[str, Any]) -> str:
     """An input of a purchase, and on which side of it the answer holds."""
-    side = {True: "below", False: "above"}.get(entry.get("holds_below"), "")  # type: ignore[arg-type]
+    below = entry.get("holds_below")
+    side = "" if below is None else "below" if below else "above"
     return " ".join(filter(None, [str(entry.get("name")), side, entry.get("limit")]))
 
 
