@@ -404,18 +404,17 @@ class Uncertainty:
             if name in found and found[name][0] >= -negative:
                 continue
             if place not in tried:
-                if len(tried) == MOST_BEYOND:
-                    break
-                tried[place] = self._added(self.refused[place])
+                is_left = len(tried) < MOST_BEYOND
+                tried[place] = self._added(self.refused[place]) if is_left else None
             number = tried[place]
             if number is not None:
                 bill = self._bills[number]
                 factor = self._better_below(self.trials[number], bill, name)
                 if factor is not None:
                     found[name] = max(found.get(name, (0.0, 0)), (factor, number))
-        else:
-            # all that may be better were looked at
-            self.examined[:] = {*self.examined, "prices"}
+        # unless some that may be better were left out
+        complete = len(tried) <= MOST_BEYOND
+        self.examined[:] = {*self.examined, "prices"} if complete else {*self.examined} - {"prices"}
         for name, (factor, number) in found.items():
             yield self._price_flip(name, factor, number)
 
@@ -470,7 +469,9 @@ class Uncertainty:
                 key = (candidate.fabric.name, id(candidate.site), *practice)
                 closest.setdefault(key, trial)
         added = [self._added(trial) for trial in list(closest.values())[:MOST_LATE]]
-        return [number for number in added if number is not None]
+        places = [number for number in added if number is not None]
+        # a prediction may have been wrong
+        return [number for number in places if self.yardstick.is_late(self.trials[number])]
 
     def _step_flips(
         self, name: str, ends: Sequence[float], numbers: Sequence[int]
