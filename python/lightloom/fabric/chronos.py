@@ -165,6 +165,8 @@ class Chronos(FabricOptions):
                 f"failed: {failed} servers, and {self.spare_servers} spare ones: expected"
                 f" spare_servers = {failed} at least"
             )
+        if self.delayed == "all" and not self.straggler_s:
+            raise FabricError("delayed = all is for members that are late: give straggler_s, too")
         if (self.slot_s is not None or self.lower_slots_s) and self.held:
             raise FabricError("held is for slots as long as what they carry: leave out slot_s")
         return self
@@ -287,9 +289,11 @@ class Chronos(FabricOptions):
         late = (to_ps(self.straggler_s), self.straggler_seed) if self.straggler_s else None
         latency_s, guard_s = self._latency_s(cluster), self._guard_s()
         self._check_slot("slot_s", self.slot_s, latency_s)
+        if not (rate_bps := round(cluster.nic_rate_bps * (1 - self.control_share))):
+            raise FabricError(f"{self.name}: control_share = {self.control_share:g} leaves no rate")
         return Crossbars(
             nics=cluster.nics_per_server,
-            nic_rate_bps=round(cluster.nic_rate_bps * (1 - self.control_share)),
+            nic_rate_bps=rate_bps,
             latency_ps=to_ps(latency_s),
             guard_ps=to_ps(guard_s),
             methods=tuple(
@@ -321,7 +325,11 @@ class Chronos(FabricOptions):
         reaches = (tree.servers_per_tor, tree.servers_per_pod)[:below]
         for name in ("lower_latencies_s", "lower_slots_s"):
             if len(given := getattr(self, name)) not in (0, below):
-                tiers = f"{below + 1} tier{'s' * (below > 0)}"
+                if not below:
+                    raise FabricError(
+                        f"{self.name}: {name}: its crossbars have one tier; leave {name} out"
+                    )
+                tiers = f"{below + 1} tiers"
                 raise FabricError(
                     f"{self.name}: {name}: {len(given)} values for crossbars of {tiers}: expected"
                     f" one for each of the {below} below the highest"

@@ -59,8 +59,10 @@ TENSORS = {
     "residual": Tensor("other"),
     # before attention and before the feed-forward
     "normalized": Tensor("linear", ("selective", "products", "full")),
-    # queries, keys, values, gates; of latent attention no more than its latents
+    # queries, values, gates; of latent attention no more than its latents
     "projected": Tensor("other"),
+    # keys of grouped-query attention, before and after what they pass on their way
+    "keys": Tensor("other", ("products", "full")),
     # what heads of latent attention have more than the latents
     "up_projected": Tensor("other", ("selective", "products", "full")),
     "attended": Tensor("attention", ("attention", "full")),
@@ -90,14 +92,16 @@ def kept_tensors(
     has_feed_forward = model.moe_layers[layer] or model.ffn_width(layer) > 0
     if attention.kind != "none":
         heads = _head_widths(attention, plan.tp)
-        kept = heads
+        keys = _key_widths(attention, plan.tp)
+        kept = heads - keys
         if attention.kind == "mla":
             # heads can be made again from the latents, which are kept instead
             latents = attention.q_lora_rank + attention.kv_lora_rank + attention.qk_rope_head_dim
-            kept = min(heads, latents)
+            kept = min(kept, latents)
         yield "normalized", between * model.hidden_size
         yield "projected", sharded * kept
-        yield "up_projected", sharded * (heads - kept)
+        yield "keys", sharded * keys
+        yield "up_projected", sharded * (heads - keys - kept)
         yield "attended", sharded * attention.num_heads * attention.v_dim
         if has_feed_forward:
             yield "residual", stream
@@ -119,6 +123,14 @@ def _head_widths(attention: Attention, tp: int) -> float:
         # queries and keys before their norms, too
         kept += (attention.num_heads + heads) * attention.qk_dim
     return kept + (values if attention.output_gate else 0)
+
+
+def _key_widths(attention: Attention, tp: int) -> float:
+    """What of it are keys of grouped-query attention, which one product makes alone."""
+    if attention.linear or attention.kind != "gqa" or attention.kv_projections < 2:
+        return 0.0
+    heads = max(1.0, attention.num_kv_heads / tp) * tp
+    return heads * attention.qk_dim * (2 if attention.qk_norm else 1)
 
 
 def _linear_widths(attention: Attention) -> float:

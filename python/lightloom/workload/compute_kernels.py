@@ -132,6 +132,11 @@ class Kernels:
                 f"{self.gpu.name}: no measured products in {self.precision}; choose another"
                 " precision, or give a profile that has them"
             )
+        if self.casts == "separate" and not self.quantizes:
+            raise HardwareError(
+                f"casts = separate: products in {self.precision} have no casts; give another"
+                " precision, or leave casts out"
+            )
         if self.attention_kernels == "flash-2" and f"{FLASH}_forward" not in self._curves:
             raise HardwareError(
                 f"{self.gpu.name}: FlashAttention 2 was not measured beside its fastest attention;"
@@ -162,7 +167,7 @@ class Kernels:
         """Time of one measured operator that computes and moves so much, s."""
         curve = self._curves[name]
         narrow = self.quantizes and name.endswith(SUFFIXES[self.precision])
-        peak = self.gpu.peak_flops(self.precision if narrow else "bf16") * self.efficiencies.clock
+        peak = self.gpu.peak_flops(self.precision if narrow else "bf16")
         seconds = curve.seconds(flops, size_bytes, peak, self.gpu.hbm_bytes_per_s)
         return seconds / self.efficiencies.sustained
 
@@ -300,7 +305,6 @@ class Kernels:
         if dims is not None and not latent:
             more = flops / (2 * sum(dims)) - flops / (4 * MEASURED_HEADS)
             extra = more * self._curves[name].score_s / self.efficiencies.sustained
-            extra /= self.efficiencies.clock
             # products and exponentials overlap in part: what wide heads save is at most half
             seconds = np.maximum(seconds + extra, seconds / 2)
         # backward: row sums, gradients, and the query gradient from FP32 to BF16

@@ -24,6 +24,7 @@ Left out: overlap of operators within a GPU, clock and power management beyond t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -213,6 +214,14 @@ class Curve:
     norm: float
     score_s: float = 0.0
 
+    def at_clock(self, clock: float) -> Curve:
+        """The operator at so many times the clock at which it was measured."""
+        return replace(
+            self,
+            log_efficiency=self.log_efficiency + math.log(clock),
+            score_s=self.score_s / clock,
+        )
+
     def efficiency_at(self, flops: npt.ArrayLike) -> Array:
         """Efficiency at sizes above 0, same shape."""
         log_flops = np.log(np.asarray(flops, dtype=np.float64))
@@ -267,8 +276,6 @@ class Efficiencies:
     sustained: float
     assumed: frozenset[str]
     provenance: Mapping[str, str]
-    #: of products and attention, over the clock at which they were measured
-    clock: float = 1.0
 
 
 def load_efficiencies(gpu: Gpu, profile: Path | None = None) -> Efficiencies:
@@ -306,9 +313,10 @@ def _with_power(efficiencies: Efficiencies, gpu: Gpu) -> Efficiencies:
     file = read_toml(None, "sustained.toml", SustainedFile)
     note = _source(file.power_exponent, EfficiencyFile(sources=file.sources), "sustained.toml")
     text = f"{gpu.power_w:g} W of {measured:g} W to the power of {file.power_exponent.value:g}"
+    clock = (gpu.power_w / measured) ** file.power_exponent.value
     return replace(
         efficiencies,
-        clock=(gpu.power_w / measured) ** file.power_exponent.value,
+        curves={name: curve.at_clock(clock) for name, curve in efficiencies.curves.items()},
         provenance={**efficiencies.provenance, "clock": f"{text}: {note}"},
     )
 
@@ -422,8 +430,6 @@ def _override(base: Efficiencies, user: Efficiencies) -> Efficiencies:
         sustained=user.sustained if "sustained" in changed else base.sustained,
         assumed=(base.assumed - changed) | user.assumed,
         provenance={**base.provenance, **user.provenance},
-        # a user measures at the clocks that the GPU has
-        clock=1.0 if base.curves.keys() & changed else base.clock,
     )
 
 

@@ -101,15 +101,15 @@ KNOWN_FABRICS = ", ".join(FABRICS)
         (f"{JOB} --fabrics rail,rail",
          "two fabrics are called 'rail'; a fabric's own file may have another label"),
         (f"{JOB} --demand mixtrall", "'mixtrall' is neither a regime (balanced, skewed, "
-         "auxiliary, natural, mixtral, pair, sparse, calm, volatile, extreme, drifting, uniform) "
-         "nor a number nor a file; did you mean 'mixtral'?"),
+         "auxiliary, natural, learned, mixtral, pair, sparse, calm, volatile, extreme, drifting, "
+         "uniform) nor a number nor a file; did you mean 'mixtral'?"),
         (f"{JOB} --demand 0.8", "demand: expected the load of the busiest EP rank over the "
          "mean load, a number of at least 1, got 0.8"),
         (f"{JOB} --demand 9", "demand: expected at most 4 times the mean load on one of 8 EP "
          "ranks of 1 expert(s), top-2, got 9"),
         (f"{JOB} --recompute ful",
-         "--recompute ful: expected one of auto, none, selective, attention, full; did you mean "
-         "'full'?"),
+         "--recompute ful: expected one of auto, none, selective, attention, products, full; did "
+         "you mean 'full'?"),
         (f"{JOB} --ep-mode fold",
          "--ep-mode fold: expected one of axis, folded; did you mean 'folded'?"),
         (f"{JOB} --network packets",

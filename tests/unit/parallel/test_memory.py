@@ -171,8 +171,9 @@ def test_every_second_product_keeps_less_than_selective_recomputation():
         layer_activations(MODEL, plan, 0, MemoryOptions(recompute=level))[0]
         for level in ("selective", "products")
     )
-    # the second half of the inputs of a gated activation function
-    assert selective - products == 2 * 128 * 256
+    # the second half of the inputs of a gated activation function, and the keys
+    keys = MODEL.attention.num_kv_heads * MODEL.attention.head_dim
+    assert selective - products == 2 * 128 * (256 + keys)
 
 
 def test_selective_recomputation_keeps_latents_instead_of_heads():

@@ -170,6 +170,18 @@ def test_formats_under_autocast_of_the_cpu_are_those_of_pytorch(tmp_path):
     assert {"layer_norm torch.bfloat16", "mse_loss torch.float32"} <= set(formats)
 
 
+def test_formats_under_autocast_of_the_gpu_do_not_depend_on_the_form_of_a_call(tmp_path):
+    """As PyTorch's rules dispatch over tensors without data (FakeTensorMode, AutocastCUDA)."""
+    job = TracedJob(1, writable=(tmp_path,))
+    record([*command("autocast_forms"), str(tmp_path / "traced")], job)
+    formats = dict(line.split(": ") for line in (tmp_path / "traced").read_text().splitlines())
+    asked = {"format by place", "method, format by place", "format by keyword"}
+    assert {name for name, found in formats.items() if found == "torch.float16"} == asked
+    assert formats.pop("covariance") == "torch.bfloat16"
+    rest = {found for name, found in formats.items() if name not in asked}
+    assert rest == {"torch.float32"}
+
+
 def test_steps_of_a_program_without_calls_are_apart():
     recorded = one_gpu()
     assert not recorded.calls

@@ -159,6 +159,24 @@ def test_less_power_slows_products_and_no_bytes(tmp_path, power_w, clock):
     assert whole.moved(1e9, "optimizer") == capped.moved(1e9, "optimizer")
 
 
+def test_a_measured_operator_has_the_clock_of_its_gpu_and_leaves_the_others(tmp_path):
+    low, profile = tmp_path / "low.toml", tmp_path / "one.toml"
+    low.write_text('like = "h100"\npower_w = 350\n')
+    profile.write_text(
+        "[operators.attention_latent_forward]\nflops = [1e12]\nefficiency = [0.01]\n"
+    )
+    own, measured = (ComputeModel.load(str(low), p).kernels for p in (None, profile))
+    whole = ComputeModel.load("h100", profile).kernels
+    assert own.matmul(8192, 8192, 8192) == measured.matmul(8192, 8192, 8192)
+    latent = [k.operator_seconds("attention_latent_forward", 1e12, 0.0) for k in (measured, whole)]
+    assert latent[0] == latent[1]
+
+
+def test_kernels_that_change_nothing_are_refused():
+    with pytest.raises(HardwareError, match="products in bf16 have no casts"):
+        plain("h100", casts="separate")
+
+
 def test_casts_apart_read_an_operand_twice_and_transpose_it():
     fused, apart = (plain("h100", precision="fp8", casts=casts) for casts in ("fused", "separate"))
     # two readings in BF16; written, read and written again in FP8

@@ -1,8 +1,9 @@
 //! Buffers that the ports of a switch share, with dynamic thresholds.
 //!
 //! A queue may be as long as `alpha` times what is free of the buffer (Choudhury and Hahne, Dynamic
-//! queue length thresholds for shared-memory packet switches, IEEE/ACM ToN 1998): n queues that
-//! overflow hold alpha / (1 + n alpha) of the buffer each, and the rest is left for others.
+//! queue length thresholds for shared-memory packet switches, IEEE/ACM Transactions on Networking
+//! 1998): n queues that overflow hold alpha / (1 + n alpha) of the buffer each, and the rest is
+//! left for others.
 //! Data alone is counted; a packet that is being sent has left the buffer.
 
 use super::links::Links;

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self, TypedDict
 from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
-from lightloom.errors import DemandError, FabricError, did_you_mean
+from lightloom.errors import DemandError, FabricError, InputError, did_you_mean
 from lightloom.fabric import Cluster, Fabric, load_fabric
 from lightloom.hardware import Gpu, known_error, load_gpu
 from lightloom.models import Model, catalog, load_model
@@ -615,7 +615,19 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
 def compute_model(
     scenario: Scenario, model: Model, options: WorkloadOptions, memory: MemoryOptions
 ) -> ComputeModel:
-    """Times of operators, in the formats and with the recomputation of the memory."""
+    """Times of operators, in the formats and with the recomputation of the memory.
+
+    Raises
+    ------
+    InputError
+        If kernels are asked for that the model has no use for, or were not measured.
+    """
+    kinds = {variant.attention.kind for variant in model.variants}
+    if scenario.compute.attention_kernels == "flash-2" and "gqa" not in kinds:
+        raise InputError(
+            f"compute.attention_kernels = flash-2: {model.name} has no attention that it computes;"
+            " leave it out"
+        )
     return ComputeModel.load(
         scenario.cluster.gpu,
         scenario.cluster.profile,

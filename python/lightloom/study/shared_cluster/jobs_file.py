@@ -97,13 +97,23 @@ class SharedCluster:
         if given and len(given) < len(self.jobs):
             raise InputError(f"job {given[0]} has servers, others have none: give all, or none")
         for job in self.jobs:
-            if job.scenario.network != "flow":
-                raise InputError(f"job {job.name}: several jobs are simulated as flows: no packets")
+            _check_scenario(job)
 
     @property
     def has_servers(self) -> bool:
         """Whether the servers of jobs are given."""
         return self.jobs[0].servers is not None
+
+
+def _check_scenario(job: SharedJob) -> None:
+    """Refuse what only a comparison of one job does: to accept it would be to ignore it."""
+    scenario = job.scenario
+    if scenario.network != "flow":
+        raise InputError(f"job {job.name}: several jobs are simulated as flows: no packets")
+    given = scenario.model_fields_set
+    for name in ("fail", "seeds", "steps", "compute_spread", "designs", "policies", "imbalances"):
+        if name in given:
+            raise InputError(f"job {job.name}: {name} is of one job: several have no use for it")
 
 
 def load_jobs(path: Path | str) -> SharedCluster:

@@ -44,7 +44,8 @@ _DTYPED = {
 _MADE_OF = {
     "__matmul__": ("matmul",), "__rmatmul__": ("matmul",), "__pow__": ("pow",),
     "__rpow__": ("pow",), "chain_matmul": ("mm",), "cross_entropy_loss": ("nll_loss",),
-    "einsum": ("bmm",), "gru": ("_cudnn_rnn",), "inner": ("matmul",), "linalg_matmul": ("matmul",),
+    "einsum": ("bmm",), "gru": ("_cudnn_rnn",), "cov": ("matmul",), "inner": ("matmul",),
+    "linalg_matmul": ("matmul",), "linalg_norm": ("linalg_vector_norm",),
     "linalg_multi_dot": ("mm",), "lstm": ("_cudnn_rnn", "mkldnn_rnn_layer"),
     "matrix_power": ("mm",), "rnn_relu": ("_cudnn_rnn", "linear"),
     "rnn_tanh": ("_cudnn_rnn", "linear"), "tensordot": ("mm",),
@@ -123,7 +124,9 @@ def _casting(function: Callable[..., Any], device: str, rule: str) -> Callable[.
         elif rule == "widest":
             dtype = _widest(device, args, kwargs)
         elif rule == "dtype":
-            if kwargs.get("dtype") is None and args and _is_lower(args[0]):
+            given = args[0] if args else kwargs.get("input", kwargs.get("self", kwargs.get("x")))
+            has_dtype = any(isinstance(value, torch.dtype) for value in (*args, *kwargs.values()))
+            if not has_dtype and _is_lower(given):
                 kwargs["dtype"] = dtype
             return function(*args, **kwargs)
         args = tuple(_cast(value, dtype) for value in args)
