@@ -39,6 +39,12 @@ OUTCOME_WORDS = {
     "budget": "beyond the budget",
     "refused": "cannot carry the job",
 }
+#: what changes no answer where flips were sought and not found
+STEADY = {
+    "prices": "price up to four times or down to a quarter",
+    "delay": "delay of a reconfiguration from a microsecond to 20 s",
+    "efficiency": "speed of computation from half to twice",
+}
 #: rows of a table, and points at which the answer flips, in a terminal
 MOST_ROWS, MOST_FLIPS = 10, 5
 
@@ -117,7 +123,8 @@ def _instead(advice: PurchaseAdvice, best: CandidateResult) -> Iterator[str]:
     cheaper = [
         advice.candidates[number]
         for number in advice.front
-        if advice.candidates[number].cluster_cost_usd < best.cluster_cost_usd
+        if round(best.cluster_cost_usd - advice.candidates[number].cluster_cost_usd, 2) > 0
+        and advice.candidates[number].whole_s is not None
     ]
     if cheaper:
         one = cheaper[-1]
@@ -162,41 +169,40 @@ def _kind(name: str) -> str:
 
 
 def flip_sentences(advice: PurchaseAdvice) -> list[str]:
-    """Where the answer changes, the closest first."""
-    if advice.lead_share is None:
-        return []
+    """Where the answer changes, the closest first; or what does not change it."""
     found = [_flip(advice, flip) for flip in advice.flips]
     if found:
         return found
-    return ["No price up to four times or down to a quarter, delay or speed changes the answer."]
+    *most, last = [text for name, text in STEADY.items() if name in advice.examined] or [""]
+    if not last:
+        return []
+    listed = f"{', '.join(most)} or {last}" if most else last
+    return [f"No {listed} changes the answer among the best candidates."]
 
 
 def _flip(advice: PurchaseAdvice, flip: FlipPoint) -> str:
-    best = advice.recommended
+    best = advice.recommended.design
     value, now = (_amount(flip, number) for number in (flip.value, flip.now))
     side = "less" if flip.holds_below else "more"
-    if flip.other is None:
-        return (
-            f"The budget buys {best.fabric} while {INPUTS[flip.name]} cost {side} than {value}"
-            f" (now {now})."
-        )
-    other = advice.candidates[flip.other]
-    beyond = f"beyond that {_where(other)} is"
     if flip.name == "efficiency":
         words = "slower" if flip.holds_below else "faster"
         factor = flip.value if flip.holds_below else 1 / flip.value
-        return (
-            f"{best.fabric} stays ahead while GPUs are less than {show_number(factor, 3)} times"
-            f" {words} than assumed; {beyond}."
-        )
-    if flip.name == "delay":
-        return (
-            f"{best.fabric} stays ahead while a reconfiguration takes {side} than {value} (now"
-            f" {now}); {beyond}."
-        )
+        while_ = f"GPUs are less than {show_number(factor, 3)} times {words} than assumed"
+    elif flip.name == "delay":
+        while_ = f"a reconfiguration takes {side} than {value} (now {now})"
+    else:
+        while_ = f"{INPUTS[flip.name]} cost {side} than {value} each (now {now})"
+    if flip.limit == "budget":
+        return f"The budget buys {best} while {while_}."
+    other = None if flip.other is None else advice.candidates[flip.other]
+    if flip.limit == "deadline":
+        then = "none of the best is" if other is None else f"{_where(other)} is the best that is"
+        return f"{best} is in time while {while_}; beyond that {then}."
+    assert other is not None
+    reasons = {"budget": ", which the budget then buys", "deadline": ", which is in time then"}
     return (
-        f"{best.fabric} stays ahead while {INPUTS[flip.name]} cost {side} than {value} each (now"
-        f" {now}); {beyond}."
+        f"{best} stays ahead while {while_}; beyond that {_where(other)} is"
+        f"{reasons.get(other.outcome, '')}."
     )
 
 

@@ -1,13 +1,16 @@
 """What moved between two results: their numbers side by side, the largest change first.
 
 Results are nested tables, as commands write them as JSON. Entries of a list are matched by what
-names them (a fabric, a part, a number), or else by their place. What was asked for is told apart
-from what came of it; how long a computer took is left out.
+names them (a fabric, a part, a number), or else by their place; candidates of a purchase by what
+they are, since their numbers are places. What was asked for is told apart from what came of it; how
+long a computer took is left out.
 """
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +33,12 @@ MAX_FILE_BYTES = 200_000_000
 #: what was asked for, and what no result depends on
 INPUTS = ("inputs", "command", "schema_version", "lightloom", "axes", "best_by")
 ASIDE = ("wall_s", "simulation_wall_s", "run_hash", "events")
+#: what results of any command may have
+COMMON = ("warnings", "remarks", "summary")
+#: what comes first of all that moved
+FIRST = ("recommended",)
+#: numbers of candidates
+NUMBERS = ("other", "best_low", "best_high")
 
 
 @dataclass(frozen=True)
@@ -128,13 +137,14 @@ def difference(
     >>> [(one.path, one.change) for one in difference(*runs).moved]
     [('results.rail.step_time_s', 0.5)]
     """
-    of = [{key for key in content if key not in (*INPUTS, *ASIDE)} for content in (before, after)]
+    aside = (*INPUTS, *ASIDE, *COMMON)
+    of = [{key for key in content if key not in aside} for content in (before, after)]
     if not of[0] & of[1]:
         raise InputError(
             f"{name} and {other}: expected two results of the same command; they have"
             f" {_listed(of[0])}, and {_listed(of[1])}"
         )
-    flat = [dict(_flat(content)) for content in (before, after)]
+    flat = [dict(_flat(_named(content))) for content in (before, after)]
     differing = [
         Moved(path, flat[0].get(path), flat[1].get(path))
         for path in dict.fromkeys([*flat[0], *flat[1]])
@@ -142,7 +152,7 @@ def difference(
     ]
     is_input = [one.path.partition(".")[0] in INPUTS for one in differing]
     moved = [one for one, of_inputs in zip(differing, is_input, strict=True) if not of_inputs]
-    moved.sort(key=lambda one: one.size, reverse=True)
+    moved.sort(key=lambda one: (one.path in FIRST, one.size), reverse=True)
     same = sum(
         1 for path in flat[0]
         if path in flat[1] and flat[0][path] == flat[1][path]
@@ -177,6 +187,67 @@ def _listed(keys: set[str]) -> str:
 
 def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _named(content: Mapping[str, object]) -> Mapping[str, object]:
+    """Results in which candidates of a purchase have names in place of their numbers."""
+    candidates = content.get("candidates")
+    if not isinstance(candidates, list) or not all(
+        isinstance(one, Mapping) and "number" in one for one in candidates
+    ):
+        return content
+    names: dict[object, str] = {}
+    counts = Counter[str]()
+    for one in candidates:
+        name = _candidate(one)
+        counts[name] += 1
+        names[one["number"]] = name if counts[name] == 1 else f"{name} #{counts[name]}"
+
+    def renamed(value: object) -> object:
+        return names.get(value, value)
+
+    def told(text: object) -> str:
+        return re.sub(r"candidate (\d+)", lambda found: str(renamed(int(found[1]))), str(text))
+
+    changed: dict[str, object] = {**content, "recommended": renamed(content.get("recommended"))}
+    changed["candidates"] = {
+        names[one["number"]]: {
+            key: told(value) if key == "why" else value
+            for key, value in one.items()
+            if key != "number"
+        }
+        for one in candidates
+    }
+    changed["best"] = [renamed(number) for number in _list(content, "best")]
+    changed["front"] = {str(renamed(number)): True for number in _list(content, "front")}
+    for key in ("effects", "flips"):
+        changed[key] = {
+            _input(entry): {
+                key: renamed(value) if key in NUMBERS else value for key, value in entry.items()
+            }
+            for entry in _list(content, key)
+        }
+    return changed
+
+
+def _list(content: Mapping[str, object], key: str) -> list[Any]:
+    found = content.get(key)
+    return found if isinstance(found, list) else []
+
+
+def _candidate(one: Mapping[str, Any]) -> str:
+    """What a candidate is."""
+    options = [f"{key}={value}" for key, value in sorted(dict(one.get("options") or {}).items())]
+    rate = f"{one.get('rate_gbps', 0):g}G"
+    return " ".join([f"{one.get('gpus')}x{rate}", str(one.get("fabric")), *options,
+                     str(one.get("plan"))])  # fmt: skip
+
+
+def _input(entry: Mapping[str, Any]) -> str:
+    """An input of a purchase, and on which side of it the answer holds."""
+    below = entry.get("holds_below")
+    side = "" if below is None else "below" if below else "above"
+    return " ".join(filter(None, [str(entry.get("name")), side, entry.get("limit")]))
 
 
 def _flat(content: object, before: str = "") -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,7 @@ from lightloom.cli import run_command
 from lightloom.cli.advise import deadline_of, numbers_of_gpus
 from lightloom.errors import InputError
 from lightloom.inputs.amounts import read_amount
+from lightloom.study.difference import difference
 
 SMALL = (
     "advise mixtral-8x7b --gpus 32..64 --rate 100 --fabrics rail-only,mixnet "
@@ -145,6 +146,48 @@ def test_the_same_results_have_not_moved_and_changes_are_mirrored(lightloom, res
     for row, mirrored in zip(there, back, strict=True):
         assert row["path"] == mirrored["path"]
         assert (1 + row["change"]) * (1 + mirrored["change"]) == pytest.approx(1)
+
+
+def candidate(number, **more):
+    one = {"gpus": 64, "rate_gbps": 400.0, "plan": "TP1 PP1", "fabric": "mixnet", "options": {}}
+    return {"number": number, **one, "step_time_s": 2.0, "why": "", **more}
+
+
+def test_candidates_are_matched_by_what_they_are_and_the_answer_is_first():
+    others = [
+        candidate(0, fabric="rail-only"),
+        candidate(1),
+        candidate(2, options={"ports": 2}, why="the same purchase as candidate 1"),
+    ]
+    flip = {"name": "fiber", "value": 3.0, "other": 2, "holds_below": True}
+    before = {"recommended": 1, "best": [1, 2], "front": [0, 1], "candidates": others,
+              "flips": [flip], "effects": []}  # fmt: skip
+    # the same with a candidate more, in front of all
+    shifted = [candidate(0, gpus=32)]
+    for one in others:
+        more = {"why": "the same purchase as candidate 2"} if one["why"] else {}
+        shifted.append(one | {"number": one["number"] + 1} | more)
+    after = {"recommended": 2, "best": [2, 3], "front": [1, 2], "candidates": shifted,
+             "flips": [flip | {"other": 3}], "effects": []}  # fmt: skip
+    found = difference(before, after)
+    assert all(one.path.startswith("candidates.32x400G mixnet TP1 PP1.") for one in found.moved)
+    assert {one.before for one in found.moved} == {None}
+    after["recommended"] = 1
+    after["candidates"][2]["step_time_s"] = 9.0
+    moved = difference(before, after).moved
+    assert (moved[0].path, moved[0].before, moved[0].after) == (
+        "recommended", "64x400G mixnet TP1 PP1", "64x400G rail-only TP1 PP1"
+    )  # fmt: skip
+    assert "candidates.64x400G mixnet TP1 PP1.step_time_s" in [one.path for one in moved]
+
+
+def test_what_every_command_writes_does_not_make_results_comparable(refused, tmp_path):
+    paths = [tmp_path / name for name in ("a.json", "b.json")]
+    common = {"schema_version": 1, "inputs": {}, "warnings": [], "remarks": [], "summary": []}
+    for path, own in zip(paths, ("results", "candidates"), strict=True):
+        path.write_text(json.dumps(common | {own: []}))
+    text = refused(f"diff {paths[0]} {paths[1]}")
+    assert "expected two results of the same command; they have results, and candidates" in text
 
 
 def test_results_of_two_commands_are_not_compared(refused, results, tmp_path):

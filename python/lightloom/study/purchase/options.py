@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from lightloom.inputs.strict import Name, Number, Strict, Switch, Whole
 
@@ -48,6 +48,14 @@ class PurchaseOptions(Strict):
         2, description="Parallelism plans that are tried for each number of GPUs."
     )
     uncertainty: Switch = Field(True, description="Find what would change the answer.")
+
+    @field_validator("fabrics")
+    @classmethod
+    def _every_fabric(cls, fabrics: tuple[str, ...]) -> tuple[str, ...]:
+        """The names, with ``all`` written out."""
+        from lightloom.fabric.read import fabric_names  # help needs no fabrics
+
+        return tuple(dict.fromkeys(str(name) for name in fabric_names(fabrics)))
 
     @model_validator(mode="after")
     def _whole_deadline(self) -> Self:

@@ -128,9 +128,12 @@ class PurchaseAdvice(ShownRows):
     effects
         What uncertain inputs do to the lead, the largest first.
     lead_share
-        Share of random inputs under which the recommended candidate is the best.
+        Share of random inputs under which the recommended candidate is the best; ``None`` if there
+        is no other.
     flips
         Where the answer changes, the closest first.
+    examined
+        Inputs that flips were sought in: ``prices``, ``delay``, ``efficiency``.
     not_considered
         What was left out, in words.
     summary, warnings
@@ -144,6 +147,7 @@ class PurchaseAdvice(ShownRows):
     effects: tuple[InputEffect, ...] = ()
     lead_share: float | None = None
     flips: tuple[FlipPoint, ...] = ()
+    examined: tuple[str, ...] = ()
     not_considered: tuple[str, ...] = ()
     summary: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -186,6 +190,7 @@ class PurchaseAdvice(ShownRows):
             "effects": [asdict(effect) for effect in self.effects],
             "lead_share": self.lead_share,
             "flips": [asdict(flip) for flip in self.flips],
+            "examined": list(self.examined),
             "not_considered": list(self.not_considered),
             "warnings": list(self.warnings),
         }

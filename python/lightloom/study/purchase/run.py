@@ -21,7 +21,7 @@ from lightloom.study.compare.shared_work import SharedWork, sharing
 from lightloom.study.purchase.candidates import Candidate, PlanChoice, Space
 from lightloom.study.purchase.options import GOALS, PurchaseOptions
 from lightloom.study.purchase.results import CandidateResult, PurchaseAdvice
-from lightloom.study.purchase.search import LISTED, Search, Trial, Yardstick, front_of, pace
+from lightloom.study.purchase.search import LISTED, Search, Trial, Yardstick, front_of, pace, point
 from lightloom.study.purchase.uncertainty import FlipPoint, InputEffect, Uncertainty
 from lightloom.units import show_usd
 
@@ -96,10 +96,11 @@ class _Purchase:
             raise InputError(_no_candidate(choices, self.space.refused))
         job = trials[0].candidate.site.job
         self.watcher.begun(job.opening(), job.warnings())
-        confirmed = Search(trials, self.yardstick, self.watcher, self.exhaustive).run()
+        search = Search(trials, self.yardstick, self.watcher, self.exhaustive)
+        confirmed = search.run()
         if not confirmed:
             raise InputError(self._nothing_fits(trials))
-        return self._summed_up(choices, trials, confirmed)
+        return self._summed_up(choices, search, confirmed)
 
     def _watch(self, *_: object) -> bool:
         return self.watcher.progress(0.95, "what would change the answer") is not False
@@ -131,15 +132,19 @@ class _Purchase:
     # Results
 
     def _summed_up(
-        self, choices: Sequence[PlanChoice], trials: list[Trial], confirmed: list[Trial]
+        self, choices: Sequence[PlanChoice], search: Search, confirmed: list[Trial]
     ) -> PurchaseAdvice:
+        trials = search.trials
         in_reach = [t for t in trials if t.predicted_s is not None and not t.outcome]
         front = front_of(in_reach)
         self._judge(trials, confirmed, front)
         effects: list[InputEffect] = []
-        share, flips = None, list[FlipPoint]()
+        share, flips, examined = None, list[FlipPoint](), list[str]()
         if self.options.uncertainty:
-            contest = Uncertainty(confirmed, self.yardstick, self._watch)
+            refused = [t for t in trials if t.outcome in ("budget", "deadline")]
+            contest = Uncertainty(
+                confirmed, self.yardstick, self._watch, refused, search.is_simulated, examined
+            )
             effects, share = contest.effects(self.space.scenario.seed)
             flips = contest.flips()
         job = confirmed[0].candidate.site.job
@@ -151,6 +156,7 @@ class _Purchase:
             effects=tuple(effects),
             lead_share=share,
             flips=tuple(flips),
+            examined=tuple(sorted(examined)),
             not_considered=tuple(self._not_considered(choices)),
             summary=tuple(job.opening() + job.plan_summary()),
             warnings=tuple(job.warnings()),
@@ -160,7 +166,7 @@ class _Purchase:
         """Say of every candidate that was simulated why it is not the answer."""
         best, listed = confirmed[0], {id(trial) for trial in confirmed[:LISTED]}
         top, on_front = self._score(best), {id(trial) for trial in front}
-        fastest_first = sorted(front, key=lambda t: (-pace(t), t.candidate.usd))
+        fastest_first = sorted(front, key=lambda t: (-point(t)[1], point(t)[0]))
         for trial in trials:
             if trial.outcome:
                 continue
@@ -296,8 +302,8 @@ class _Purchase:
 
 def _beats(one: Trial, other: Trial) -> bool:
     """Whether a trial costs no more and is as fast, and is better in one of both."""
-    cheaper, faster = other.candidate.usd - one.candidate.usd, pace(one) - pace(other)
-    return one is not other and min(cheaper, faster) >= 0
+    (usd, own), (its_usd, its) = point(one), point(other)
+    return one is not other and usd <= its_usd and own >= its
 
 
 def _no_candidate(choices: Sequence[PlanChoice], refused: Sequence[tuple[str, str]]) -> str:

@@ -127,6 +127,9 @@ class Search:
             known = self._calibrate(pool)
             self._predict(pool, known)
             self._simulate(pool, self._finalists())
+            self._give_up_late(0.0)
+            while (cheaper := self._cheaper()) is not None and cheaper.whole_s is None:
+                self._simulate(pool, [cheaper])
         confirmed = [trial for trial in self._open if trial.whole_s is not None]
         confirmed.sort(key=self.yardstick.order)
         return confirmed
@@ -185,9 +188,22 @@ class Search:
                 scale = self._scales[id(trial.candidate.site)]
                 trial.predicted_s = max(step * scale, trial.bound_s)
                 known.append(trial)
-        for trial in known:
-            if self.yardstick.is_late(trial, 0.0 if trial.whole_s else MARGIN):
-                self._is_late(trial, "")
+        self._give_up_late(MARGIN)
+
+    def _give_up_late(self, margin: float) -> None:
+        """Give up what misses the deadline, by more than a share where the step is predicted."""
+        for trial in self._open:
+            if self.yardstick.is_late(trial, 0.0 if trial.whole_s else margin):
+                self._is_late(trial, "" if trial.whole_s else "about ")
+
+    def _cheaper(self) -> Trial | None:
+        """The dearest of the front that is cheaper than the best one; it is recommended too."""
+        found = min((t for t in self._open if t.whole_s), key=self.yardstick.order, default=None)
+        if found is None:
+            return None
+        front = front_of([trial for trial in self._open if trial.predicted_s is not None])
+        cheaper = [trial for trial in front if point(trial)[0] < point(found)[0]]
+        return cheaper[-1] if cheaper else None
 
     def _progress(self, share: float, activity: str) -> None:
         if self.monitor.progress(share, activity) is False:
@@ -270,6 +286,16 @@ class Search:
                 if self._scales and self.yardstick.is_late(trial):
                     self._is_late(trial, "")
 
+    def is_simulated(self, trial: Trial) -> bool:
+        """Simulate the whole step of a candidate that was given up; ``False`` if it cannot be."""
+        if trial.whole_s is None:
+            try:
+                graph, network = self.wholes.prepared(trial.candidate)
+            except FabricError:
+                return False
+            trial.whole_s = trial.candidate.site.factor * simulate(graph, network).step_time_s
+        return True
+
 
 def _short(trial: Trial) -> float | FabricError:
     candidate = trial.candidate
@@ -324,12 +350,11 @@ class _Front:
     """Candidates that no other is cheaper and faster than."""
 
     def __init__(self, trials: Sequence[Trial]) -> None:
-        points = [(t.candidate.usd, pace(t)) for t in trials]
-        self._front = [(points[i][0], points[i][1], trials[i]) for i in pareto_front(points)]
+        self._front = [(*point(trial), trial) for trial in front_of(trials)]
 
     def beats(self, trial: Trial) -> Trial | None:
         """One that costs no more and is faster; ``None`` if there is none."""
-        usd, own = trial.candidate.usd, pace(trial)
+        usd, own = point(trial)
         for price, tokens_per_s, other in reversed(self._front):
             if price <= usd:
                 return other if tokens_per_s > own else None
@@ -341,6 +366,11 @@ def pace(trial: Trial) -> float:
     return trial.candidate.site.tokens / trial.step_s
 
 
+def point(trial: Trial) -> tuple[float, float]:
+    """Price and pace without what rounding alone tells apart: in cents, and to twelve digits."""
+    return round(trial.candidate.usd, 2), float(f"{pace(trial):.12g}")
+
+
 def front_of(trials: Sequence[Trial]) -> list[Trial]:
     """Trials that none is cheaper and faster than, the cheapest first."""
-    return [trials[i] for i in pareto_front([(t.candidate.usd, pace(t)) for t in trials])]
+    return [trials[i] for i in pareto_front([point(trial) for trial in trials])]

@@ -28,7 +28,7 @@ from lightloom.study.compare.fills import Steps
 from lightloom.study.compare.imbalance import LOADS
 from lightloom.study.compare.job import prepare
 from lightloom.study.purchase.candidates import Site, with_overlap
-from lightloom.study.purchase.search import Trial, Yardstick
+from lightloom.study.purchase.search import OF_SOFTWARE, Trial, Yardstick
 
 Floats = npt.NDArray[np.float64]
 #: prices of machines, which are less uncertain than those of parts
@@ -43,10 +43,13 @@ DRAWS = 8192
 SHORTEST_S, LONGEST_S = 1e-6, 20.0
 #: how far computation is looked at: times of operators
 FASTEST, SLOWEST = 0.5, 2.0
+#: candidates beyond the budget, and late ones, that are simulated whole to see whether they win
+MOST_BEYOND, MOST_LATE = 8, 4
 #: steps of a bisection, and the ratio of two ends at which it is over
 MOST_STEPS, CLOSE = 40, 1.002
-#: contenders whose steps are simulated under other inputs, at most
-CONTENDERS = 6
+#: contenders whose steps are simulated under other inputs: the best ones, and all at most, unless
+#: there are more fabrics
+BEST, CONTENDERS = 3, 6
 
 
 @dataclass(frozen=True)
@@ -102,8 +105,9 @@ class FlipPoint:
     holds_below
         Whether the answer holds below it, else above.
     other
-        Number of the candidate that is the best on the other side; ``None`` where the recommended
-        one exceeds the budget there.
+        Number of the candidate that is the best on the other side; ``None`` where none is known.
+    limit
+        ``budget`` or ``deadline`` if the recommended candidate breaks it on the other side.
     """
 
     name: str
@@ -112,6 +116,7 @@ class FlipPoint:
     unit: str
     holds_below: bool
     other: int | None
+    limit: str | None = None
 
     @property
     def distance(self) -> float:
@@ -133,21 +138,30 @@ class Uncertainty:
         Goal and limits.
     watch
         Called with progress.
+    refused
+        Candidates that are beyond the budget or late, which other inputs may bring into reach.
+    simulate
+        Simulates a trial whole, and says whether that can be.
+    examined
+        What :meth:`flips` looked at: of ``prices``, ``delay`` and ``efficiency``.
     """
 
     trials: Sequence[Trial]
     yardstick: Yardstick
     watch: Callable[..., bool | None]
+    refused: Sequence[Trial] = ()
+    simulate: Callable[[Trial], bool] = lambda _: False
+    examined: list[str] = field(default_factory=list)
     _steps: dict[Any, Steps] = field(default_factory=dict)
     _known: dict[Any, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._bills = [parts_usd(trial) for trial in self.trials]
-        #: numbers of the contenders whose steps are simulated: the best of each fabric first
+        #: places of the contenders, whose steps are simulated under other inputs
         self._contenders = self._chosen()
 
     def _chosen(self) -> list[int]:
-        """The best of each fabric, then of each fabric, number of GPUs and rate."""
+        """The best of all and of each fabric, then of each fabric, number of GPUs and rate."""
         firsts: dict[Any, int] = {}
         for number, trial in enumerate(self.trials):
             candidate = trial.candidate
@@ -155,16 +169,19 @@ class Uncertainty:
             firsts.setdefault(candidate.fabric.name, number)
             where = candidate.fabric.name, scenario.gpus, scenario.cluster.rate_gbps
             firsts.setdefault(where, number)
-        names = {number for key, number in firsts.items() if isinstance(key, str)}
-        rest = sorted(set(firsts.values()) - names)
-        return sorted([*names, *rest[: max(0, CONTENDERS - len(names))]])
+        chosen = {number for key, number in firsts.items() if isinstance(key, str)}
+        chosen.update(range(min(BEST, len(self.trials))))
+        rest = sorted(set(firsts.values()) - chosen)
+        return sorted([*chosen, *rest[: max(0, CONTENDERS - len(chosen))]])
 
     # Scores
 
     def _score(self, number: int, factors: Mapping[str, float], step_s: float) -> float:
         """Of a trial, with prices times factors and a step."""
-        trial = self.trials[number]
         usd = sum(usd * factors.get(name, 1.0) for name, usd in self._bills[number].items())
+        return self._score_of(self.trials[number], usd, step_s)
+
+    def _score_of(self, trial: Trial, usd: float, step_s: float) -> float:
         candidate = trial.candidate
         power_w = candidate.costs.cluster_power.total_w
         return self.yardstick.score_of(candidate.site.tokens / step_s, usd, power_w)
@@ -211,8 +228,10 @@ class Uncertainty:
 
     # One at a time, and all together
 
-    def effects(self, seed: int) -> tuple[list[InputEffect], float]:
+    def effects(self, seed: int) -> tuple[list[InputEffect], float | None]:
         """Each input's effect, the largest swing first; how often the answer is the best.
+
+        There is none without another candidate.
 
         Parameters
         ----------
@@ -221,7 +240,7 @@ class Uncertainty:
         """
         ranges = list(self._ranges())
         if len(self._contenders) < 2:
-            return [], 1.0
+            return [], None
         effects = []
         base = self._base(self._contenders)
         for one in ranges:
@@ -229,11 +248,14 @@ class Uncertainty:
             (low, best_low), (high, best_high) = ends
             now = self.lead({}, base)[0]
             effects.append(InputEffect(one.name, *one.words, now, low, high, best_low, best_high))
-        first, total, share = self._indices(ranges, np.random.default_rng(seed))
+        first, total, leads = sobol_indices(
+            lambda points: self._leads(points, ranges), len(ranges), np.random.default_rng(seed)
+        )
         effects = [
             dataclasses.replace(effect, first_order=float(f), total_order=float(t))
             for effect, f, t in zip(effects, first, total, strict=True)
         ]
+        share = float((leads >= 0).mean())
         return sorted(effects, key=lambda effect: -effect.swing), share
 
     def _ranges(self) -> Iterator[_Range]:
@@ -260,24 +282,6 @@ class Uncertainty:
                 found[number] = 1.0
         return found
 
-    def _indices(
-        self, ranges: Sequence[_Range], random: np.random.Generator
-    ) -> tuple[Floats, Floats, float]:
-        """Sobol indices of the lead, alone and with others; the share of points it is above 0."""
-        shape = (DRAWS, len(ranges))
-        a, b = random.uniform(-1, 1, shape), random.uniform(-1, 1, shape)
-        at_a, at_b = self._leads(a, ranges), self._leads(b, ranges)
-        both = np.concatenate([at_a, at_b])
-        variance = max(float(both.var()), 1e-300)
-        first, total = np.zeros(len(ranges)), np.zeros(len(ranges))
-        for column in range(len(ranges)):
-            mixed = a.copy()
-            mixed[:, column] = b[:, column]
-            at_mixed = self._leads(mixed, ranges)
-            first[column] = float((at_b * (at_mixed - at_a)).mean()) / variance
-            total[column] = float(((at_a - at_mixed) ** 2).mean()) / (2 * variance)
-        return first, total, float((both >= 0).mean())
-
     def _leads(self, points: Floats, ranges: Sequence[_Range]) -> Floats:
         """Logarithm of the lead at points of all inputs, ``(points,)``."""
         scores = []
@@ -303,27 +307,40 @@ class Uncertainty:
 
     def flips(self) -> list[FlipPoint]:
         """Where the answer changes, the closest first."""
-        found = [*self._price_flips(), *self._budget_flips(), *self._delay_flips()]
-        found += self._efficiency_flips()
+        found = [*self._price_flips(), *self._over_budget(), *self._within_budget()]
+        found += [*self._delay_flips(), *self._efficiency_flips()]
         return sorted(found, key=lambda flip: flip.distance)
 
     def _price_flips(self) -> Iterator[FlipPoint]:
         """Both sides of each price: scores per dollar of two candidates are equal at one factor."""
-        if self.yardstick.options.goal != "tokens-per-dollar":
+        if self.yardstick.options.goal != "tokens-per-dollar" or len(self.trials) < 2:
             return
+        self.examined.append("prices")
         base = self._base()
         for name in sorted({name for bill in self._bills for name in bill}):
-            roots: list[tuple[float, int]] = []
-            for number in base:
-                if number:
-                    roots += [(root, number) for root in self._roots(name, number, base)]
+            roots = [
+                (root, number)
+                for number in base
+                if number
+                for root in self._roots(name, number, base)
+                if all(self._room_usd(self._bills[n], name, root) >= 0 for n in (0, number))
+            ]
             for is_above in (False, True):
                 side = [root for root in roots if (root[0] > 1) == is_above]
                 if side:
                     factor, number = min(side) if is_above else max(side)
-                    now = self.unit_usd(name, number)
-                    other = self.trials[number].candidate.number
-                    yield FlipPoint(name, factor * now, now, "usd", is_above, other)
+                    yield self._price_flip(name, factor, number)
+
+    def _price_flip(self, name: str, factor: float, number: int) -> FlipPoint:
+        now, other = self.unit_usd(name, number), self.trials[number].candidate.number
+        return FlipPoint(name, factor * now, now, "usd", factor > 1, other)
+
+    def _room_usd(self, bill: Mapping[str, float], name: str, factor: float) -> float:
+        """What the budget leaves at a factor on a price; nothing limits it without a budget."""
+        budget = self.yardstick.options.budget_usd
+        if budget is None:
+            return math.inf
+        return budget - sum(bill.values()) - bill.get(name, 0.0) * (factor - 1)
 
     def _roots(self, name: str, number: int, base: Mapping[int, float]) -> Iterator[float]:
         """The factor on a price at which a trial costs as much per token as the recommended one.
@@ -357,63 +374,176 @@ class Uncertainty:
                 return unit_price_usd(most, bill, job.rates.prices)
         raise AssertionError(name)
 
-    def _budget_flips(self) -> Iterator[FlipPoint]:
+    def _over_budget(self) -> Iterator[FlipPoint]:
         """Prices at which the recommended cluster exceeds the budget."""
-        budget = self.yardstick.options.budget_usd
-        if budget is None:
-            return
         bill = self._bills[0]
         for name, usd in bill.items():
-            factor = 1 + (budget - sum(bill.values())) / usd if usd else math.inf
+            factor = 1 + self._room_usd(bill, name, 1.0) / usd if usd else math.inf
             if 1 <= factor <= FAR:
                 now = self.unit_usd(name, 0)
-                yield FlipPoint(name, factor * now, now, "usd", True, None)
+                yield FlipPoint(name, factor * now, now, "usd", True, None, "budget")
+
+    def _within_budget(self) -> Iterator[FlipPoint]:
+        """Prices down to which a better candidate, which is beyond the budget, comes within it.
+
+        Lower bounds of steps say which candidates may be; the closest are simulated whole.
+        """
+        if self.yardstick.options.budget_usd is None:
+            return
+        waiting = []
+        for place, trial in enumerate(self.refused):
+            if trial.outcome == "budget" and not self.yardstick.is_late(trial):
+                bill = parts_usd(trial)
+                for name in bill:
+                    factor = self._better_below(trial, bill, name)
+                    if factor is not None:
+                        waiting.append((-factor, place, name))
+        found: dict[str, tuple[float, int]] = {}
+        tried: dict[int, int | None] = {}
+        for negative, place, name in sorted(waiting):
+            if name in found and found[name][0] >= -negative:
+                continue
+            if place not in tried:
+                is_left = len(tried) < MOST_BEYOND
+                tried[place] = self._added(self.refused[place]) if is_left else None
+            number = tried[place]
+            if number is not None:
+                bill = self._bills[number]
+                factor = self._better_below(self.trials[number], bill, name)
+                if factor is not None:
+                    found[name] = max(found.get(name, (0.0, 0)), (factor, number))
+        # unless some that may be better were left out
+        complete = len(tried) <= MOST_BEYOND
+        self.examined[:] = {*self.examined, "prices"} if complete else {*self.examined} - {"prices"}
+        for name, (factor, number) in found.items():
+            yield self._price_flip(name, factor, number)
+
+    def _added(self, trial: Trial) -> int | None:
+        """The place of a refused trial after its whole step; ``None`` where that cannot be."""
+        if not self.simulate(trial):
+            return None
+        self.trials = [*self.trials, trial]
+        self._bills.append(parts_usd(trial))
+        return len(self.trials) - 1
+
+    def _better_below(self, trial: Trial, bill: Mapping[str, float], name: str) -> float | None:
+        """The factor on a price below which a trial is within the budget, in time, and better."""
+        if not bill[name] or self.yardstick.is_late(trial):
+            return None
+        # a little less, so that rounding leaves it within the budget
+        fits = 1 + self._room_usd(bill, name, 1.0) / bill[name] - 1e-12
+
+        def gap(factor: float) -> float:
+            usd = sum(bill.values()) + bill[name] * (factor - 1)
+            own = 1 / self._score(0, {name: factor}, self.trials[0].step_s)
+            return 1 - 1 / (own * self._score_of(trial, usd, trial.step_s))
+
+        if not 1 / FAR <= fits < 1 or gap(1 / FAR) <= 1e-12:
+            return fits if 1 / FAR <= fits < 1 and gap(fits) > 1e-12 else None
+        return fits if gap(fits) > 0 else bisected(gap, fits, 1 / FAR)
 
     def _delay_flips(self) -> Iterator[FlipPoint]:
-        """The delay of a reconfiguration up to which circuits are the best, or stay so."""
-        for number in self._contenders:
-            fabric = self.trials[number].candidate.fabric
-            if not isinstance(fabric, MixNet):
-                continue
-
-            def gap(delay_s: float, number: int = number) -> float:
-                steps = self._base(self._contenders)
-                steps[number] *= self._ratio(number, _Change(delay_s=delay_s))
-                if number:
-                    steps = {0: steps[0], number: steps[number]}
-                return self.lead({}, steps)[0] * (-1 if number else 1)
-
-            root = bisected(gap, SHORTEST_S, LONGEST_S)
-            if root is not None:
-                other = self.trials[number or self._second()]
-                timing = fabric.switch_timing()
-                now = timing.fixed_s + timing.link_up_s
-                yield FlipPoint("delay", root, now, "s", number == 0, other.candidate.number)
-            return
-
-    def _second(self) -> int:
-        """The best contender after the recommended one."""
-        base = self._base(self._contenders)
-        return max((n for n in base if n), key=lambda n: self._score(n, {}, base[n]))
+        """Delays of a reconfiguration at which another candidate is the best, or it is late."""
+        fabrics = [self.trials[number].candidate.fabric for number in self._contenders]
+        timings = [fabric.switch_timing() for fabric in fabrics if isinstance(fabric, MixNet)]
+        now = timings[0].fixed_s + timings[0].link_up_s if timings else 0.0
+        if SHORTEST_S < now < LONGEST_S:
+            ends = SHORTEST_S / now, LONGEST_S / now
+            for flip in self._step_flips("delay", ends, self._contenders):
+                yield dataclasses.replace(flip, value=flip.value * now, now=now, unit="s")
 
     def _efficiency_flips(self) -> Iterator[FlipPoint]:
-        """Factors on times of computation at which another candidate is the best."""
-        if len(self._contenders) < 2:
-            return
-        for end in (FASTEST, SLOWEST):
-            gaps: dict[float, int] = {}
+        """Factors on times of computation at which another candidate is the best, or it is late."""
+        numbers = [*self._contenders, *self._late()]
+        yield from self._step_flips("efficiency", (FASTEST, SLOWEST), numbers)
 
-            def gap(scale: float, gaps: dict[float, int] = gaps) -> float:
-                change = _Change(compute_scale=scale)
-                base = self._base(self._contenders)
-                lead, best = self.lead({}, {n: s * self._ratio(n, change) for n, s in base.items()})
-                gaps[lead] = best
-                return lead
+    def _late(self) -> list[int]:
+        """Places of late candidates that would be better, the closest to the deadline."""
+        best = self._score(0, {}, self.trials[0].step_s)
+        closest: dict[Any, Trial] = {}
+        late = [trial for trial in self.refused if trial.outcome == "deadline"]
+        for trial in sorted(late, key=lambda t: t.step_s / t.candidate.site.tokens):
+            candidate = trial.candidate
+            if self._score_of(trial, candidate.usd, trial.step_s) > best:
+                practice = [candidate.options.get(name) for name in OF_SOFTWARE]
+                key = (candidate.fabric.name, id(candidate.site), *practice)
+                closest.setdefault(key, trial)
+        added = [self._added(trial) for trial in list(closest.values())[:MOST_LATE]]
+        places = [number for number in added if number is not None]
+        # a prediction may have been wrong
+        return [number for number in places if self.yardstick.is_late(self.trials[number])]
+
+    def _step_flips(
+        self, name: str, ends: Sequence[float], numbers: Sequence[int]
+    ) -> Iterator[FlipPoint]:
+        """Factors on what makes steps longer, on both sides of 1, at which the answer changes."""
+        if len(numbers) < 2 and self.yardstick.options.deadline_s is None:
+            return
+        self.examined.append(name)
+        is_delay = name == "delay"
+        for end in ends:
+            seen: dict[float, tuple[float, int | None]] = {}
+
+            def gap(scale: float, seen: dict[float, tuple[float, int | None]] = seen) -> float:
+                change = _Change(delay_scale=scale) if is_delay else _Change(compute_scale=scale)
+                base = self._base(numbers)
+                seen[scale] = self._answer({n: s * self._ratio(n, change) for n, s in base.items()})
+                return seen[scale][0]
 
             root = bisected(gap, 1.0, end)
             if root is not None:
-                other = next(best for lead, best in sorted(gaps.items())[::-1] if lead < 0)
-                yield FlipPoint("efficiency", root, 1.0, "factor", end > 1, other)
+                beyond = [scale for scale in seen if seen[scale][0] < 0]
+                lead, other = seen[min(beyond, key=lambda scale: abs(math.log(scale / root)))]
+                limit = "deadline" if lead == -math.inf else None
+                yield FlipPoint(name, root, 1.0, "factor", end > 1, other, limit)
+
+    def _answer(self, steps_s: Mapping[int, float]) -> tuple[float, int | None]:
+        """As :meth:`lead`, among those in time: minus infinity if the recommended one is late."""
+        limit_s = self.yardstick.options.deadline_s
+        in_time = {}
+        for number, step_s in steps_s.items():
+            seconds = self.yardstick.seconds(self.trials[number].candidate, step_s)
+            if seconds is None or limit_s is None or seconds <= limit_s:
+                in_time[number] = step_s
+        if 0 in in_time:
+            return self.lead({}, in_time)
+        scores = {number: self._score(number, {}, step_s) for number, step_s in in_time.items()}
+        best = max(scores, key=lambda number: scores[number], default=None)
+        return -math.inf, None if best is None else self.trials[best].candidate.number
+
+
+def sobol_indices(
+    value: Callable[[Floats], Floats], inputs: int, random: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
+    """Shares of a value's variance that inputs between -1 and 1 explain.
+
+    Parameters
+    ----------
+    value
+        Of points ``(points, inputs)``, ``(points,)``.
+    inputs
+        How many there are.
+    random
+        Draws the points.
+
+    Returns
+    -------
+    tuple
+        Of each input alone and with all others, ``(inputs,)``; and the values at random points.
+    """
+    a, b = (random.uniform(-1, 1, (DRAWS, inputs)) for _ in range(2))
+    at_a, at_b = value(a), value(b)
+    both = np.concatenate([at_a, at_b])
+    variance = max(float(both.var()), 1e-300)
+    first, total = np.zeros(inputs), np.zeros(inputs)
+    for column in range(inputs):
+        mixed = a.copy()
+        mixed[:, column] = b[:, column]
+        at_mixed = value(mixed)
+        # without the mean, whose product with the difference is noise alone
+        first[column] = float(((at_b - both.mean()) * (at_mixed - at_a)).mean()) / variance
+        total[column] = float(((at_a - at_mixed) ** 2).mean()) / (2 * variance)
+    return first, total, both
 
 
 def parts_usd(trial: Trial) -> dict[str, float]:
@@ -450,7 +580,7 @@ class _Change:
     load: str | None = None
     overlap: Literal["none", "chunks"] | None = None
     compute_scale: float = 1.0
-    delay_s: float | None = None
+    delay_scale: float = 1.0
 
     @property
     def of_job(self) -> tuple[Any, ...]:
@@ -459,10 +589,12 @@ class _Change:
 
     def fabric(self, fabric: Fabric) -> Fabric:
         """The fabric after it."""
-        if self.delay_s is None or not isinstance(fabric, MixNet):
+        if self.delay_scale == 1 or not isinstance(fabric, MixNet):
             return fabric
-        return fabric.replace(fixed_s=self.delay_s, link_up_s=0.0, per_pair_s=0.0,
-                              label=fabric.name)  # fmt: skip
+        timing = fabric.switch_timing()
+        parts = ("fixed_s", "per_pair_s", "link_up_s")
+        scaled = {part: getattr(timing, part) * self.delay_scale for part in parts}
+        return fabric.replace(**scaled, label=fabric.name)
 
     def steps(self, site: Site, watch: Callable[..., bool | None]) -> Steps:
         """The short steps of a site after it."""
@@ -489,7 +621,7 @@ _STEP_INPUTS: tuple[tuple[str, tuple[str, str], tuple[_Change, _Change]], ...] =
         ("nothing is hidden", "where it helps"),
         (_Change(overlap="none"), _Change(overlap="chunks")),
     ),
-    ("delay", ("at once", "as today"), (_Change(delay_s=0.0), _Change())),
+    ("delay", ("at once", "as today"), (_Change(delay_scale=0.0), _Change())),
 )
 
 

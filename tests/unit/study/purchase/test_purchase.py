@@ -1,8 +1,11 @@
 """Advice on a small purchase: brute force, budgets, flips that flip, what if nothing fits."""
 
+import dataclasses
 import functools
+import itertools
 import tomllib
 from importlib.resources import files
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,11 +13,16 @@ import pytest
 from lightloom.cost import pareto_front
 from lightloom.errors import InputError
 from lightloom.report.page_purchase import render_purchase
-from lightloom.report.purchase_table import flip_sentences, sentences
+from lightloom.report.purchase_table import STEADY, flip_sentences, sentences
 from lightloom.study.compare.scenario import Scenario
-from lightloom.study.purchase import PurchaseOptions, advise_purchase
-from lightloom.study.purchase.search import LISTED
-from lightloom.study.purchase.uncertainty import MACHINE_PRICES, bisected
+from lightloom.study.purchase import PurchaseOptions, advise_purchase, search
+from lightloom.study.purchase.search import LISTED, Trial, front_of
+from lightloom.study.purchase.uncertainty import (
+    MACHINE_PRICES,
+    Uncertainty,
+    bisected,
+    sobol_indices,
+)
 
 JOB = {
     "model": "mixtral-8x7b",
@@ -92,6 +100,61 @@ def test_every_candidate_is_accounted_for_and_nothing_beats_the_front():
     assert advice.best[0] == advice.recommended.number
 
 
+@pytest.fixture
+def few_whole(monkeypatch):
+    """Predictions that are 5 % short, and whole steps of only the best."""
+    short = search._short
+
+    def optimistic(trial):
+        return short(trial) * (0.95 if trial.candidate.options else 1.0)
+
+    for name, value in {"_short": optimistic, "LISTED": 1, "MOST_WHOLE": 1}.items():
+        monkeypatch.setattr(search, name, value)
+
+
+@pytest.mark.usefixtures("few_whole")
+@pytest.mark.parametrize("late", [1.01, 1.04])
+def test_nothing_that_is_offered_misses_the_deadline(late):
+    slowest = min(one.tokens_per_s for one in small("tokens-per-dollar", True, None).candidates)
+    free = advised(tokens=1e12, deadline_s=2e12 / slowest)
+    limit_s = free.candidates[free.front[0]].days / late * 86_400
+    advice = advised(tokens=1e12, deadline_s=limit_s)
+    offered = [advice.candidates[n] for n in {*advice.front, *advice.best}]
+    assert all(one.days * 86_400 <= limit_s for one in offered)
+
+
+@pytest.mark.usefixtures("few_whole")
+@pytest.mark.parametrize("goal", ["tokens-per-dollar", "time"])
+def test_the_cheaper_one_that_is_named_was_simulated_whole(goal):
+    advice = advised(goal=goal)
+    best = advice.recommended.cluster_cost_usd
+    front = [advice.candidates[n] for n in advice.front]
+    cheaper = [one for one in front if one.cluster_cost_usd < best - 0.005]
+    said = [text for text in sentences(advice) if text.startswith("For $")]
+    assert len(said) == bool(cheaper)
+    assert all(one.whole_s is not None for one in cheaper[-1:])
+
+
+def test_rounding_puts_nothing_dearer_on_the_front():
+    trial = Trial(small_candidate(1e6), 1.0, 1.0)
+    dearer = Trial(small_candidate(1.1e6), 1.0, 1.0 - 2e-16)
+    cheaper = Trial(small_candidate(1e6 - 1e-9), 1.0, 1.1)
+    for trials in ([trial, dearer, cheaper], [cheaper, dearer, trial]):
+        assert front_of(trials) == [trial]
+
+
+def small_candidate(usd):
+    """What of a candidate makes a front."""
+    return SimpleNamespace(usd=usd, site=SimpleNamespace(tokens=1000))
+
+
+def test_all_stands_for_every_fabric():
+    options = PurchaseOptions(gpus=(32,), fabrics=("all", "mixnet"))
+    assert {"fat-tree", "mixnet", "rotornet"} <= set(options.fabrics)
+    assert "all" not in options.fabrics
+    assert len(set(options.fabrics)) == len(options.fabrics)
+
+
 def test_prices_are_those_of_a_comparison():
     from lightloom.study.compare.run import compare
 
@@ -142,18 +205,114 @@ def test_a_flip_flips_just_beyond_and_not_before():
             assert same == is_kept, flip
 
 
-def test_effects_have_a_lead_that_the_answer_keeps_in_the_middle():
-    advice = uncertain()
+@pytest.fixture
+def ratios(monkeypatch):
+    """Steps in proportion to computation, and with delays by a slope of each contender."""
+    slopes = {}
+
+    def ratio(_, number, change):
+        return change.compute_scale * (1 + slopes.get(number, 0.0) * (change.delay_scale - 1))
+
+    monkeypatch.setattr(Uncertainty, "_ratio", ratio)
+    return slopes
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_delay_flips_where_the_lead_is_used_up(slow, ratios):
+    ratios[slow] = 0.9
+    advice = advised(uncertainty=True, gpus=(32,), fabrics=("mixnet",), goal="time")
+    first, second = (advice.candidates[n].tokens_per_s for n in advice.best[:2])
+    (flip,) = (flip for flip in advice.flips if flip.name == "delay")
+    exact = 1 + (first / second - 1) / 0.9 if slow == 0 else 1 - (1 - second / first) / 0.9
+    assert flip.value / flip.now == pytest.approx(exact, rel=2e-3)
+    assert flip.holds_below == (slow == 0)
+    assert flip.other == advice.best[1]
+    text = flip_sentences(advice)[0]
+    assert text.startswith(f"{advice.recommended.design} stays ahead while a reconfiguration takes")
+    assert f"beyond that {advice.candidates[flip.other].design} of" in text
+
+
+@pytest.mark.usefixtures("ratios")
+def test_the_answer_changes_where_the_deadline_is_missed():
+    free = small("time", False, None).recommended
+    limit_s = 1.05e12 / free.tokens_per_s
+    advice = advised(uncertainty=True, goal="time", tokens=1e12, deadline_s=limit_s)
+    (flip,) = (flip for flip in advice.flips if flip.name == "efficiency")
+    assert flip.value == pytest.approx(1.05, rel=2e-3)
+    assert (flip.limit, flip.other, flip.holds_below) == ("deadline", None, True)
+    assert "is in time while GPUs are less than 1.05 times slower" in flip_sentences(advice)[0]
+
+
+@pytest.mark.usefixtures("ratios")
+def test_the_answer_changes_where_a_late_candidate_comes_in_time():
+    free = small("tokens-per-dollar", False, None).recommended
+    limit_s = 1e12 / free.tokens_per_s / 1.1
+    advice = advised(uncertainty=True, tokens=1e12, deadline_s=limit_s)
+    assert advice.recommended.tokens_per_s > free.tokens_per_s
+    faster = [f for f in advice.flips if f.name == "efficiency" and not f.holds_below]
+    assert faster[0].value >= 1 / 1.1 - 2e-3
+    assert advice.candidates[faster[0].other].outcome == "deadline"
+    assert any(text.endswith("which is in time then.") for text in flip_sentences(advice))
+
+
+def test_the_answer_changes_where_the_budget_buys_a_better_one():
+    every = small("time", True, None).candidates
+    budget = 0.99 * min(one.cluster_cost_usd for one in every if one.gpus == 64)
+    advice = advised(uncertainty=True, goal="time", budget_usd=budget)
+    assert advice.recommended.gpus == 32
+    (flip,) = (f for f in advice.flips if f.name == "server" and not f.holds_below)
+    other = advice.candidates[flip.other]
+    assert (other.gpus, other.outcome) == (64, "budget")
+    for step, gpus in ((-0.002, 64), (0.002, 32)):
+        prices = scaled_prices("server", flip.value / flip.now * (1 + step))
+        job = {"prices": "other.toml", "price_list": prices}
+        assert advised(job=job, goal="time", budget_usd=budget).recommended.gpus == gpus
+
+
+def test_only_what_was_examined_is_said_to_change_nothing():
+    advice = dataclasses.replace(uncertain(), flips=())
+    for count in range(4):
+        for names in itertools.combinations(STEADY, count):
+            texts = flip_sentences(dataclasses.replace(advice, examined=names))
+            assert len(texts) == bool(names)
+            assert all((STEADY[name] in "".join(texts)) == (name in names) for name in STEADY)
+
+
+def test_alone_nothing_was_examined():
+    job = {"fabric_options": {"rail-only": {"nics_per_server": 8, "switch_ports": 64}}}
+    advice = advised(uncertainty=True, gpus=(32,), fabrics=("rail-only",), job=job)
+    assert len(advice.best) == 1
+    assert (advice.examined, advice.lead_share, flip_sentences(advice)) == ((), None, [])
+
+
+@pytest.mark.parametrize("fabrics", [("rail-only", "mixnet"), ("mixnet",), ("dual-plane",)])
+def test_the_lead_is_that_over_the_best_other_candidate(fabrics):
+    advice = advised(uncertainty=True, gpus=(32,), fabrics=fabrics)
+    first, second = (advice.candidates[n].score(advice.goal) for n in advice.best[:2])
     assert advice.effects
-    assert 0 <= advice.lead_share <= 1
     for effect in advice.effects:
-        assert effect.lead_now >= 0
+        assert effect.lead_now == pytest.approx(first / second - 1, abs=1e-9)
         assert (effect.lead_low < 0) == (effect.best_low != advice.recommended.number)
-        # random points leave some error
-        assert effect.total_order >= effect.first_order - 0.05
-    assert sum(effect.first_order for effect in advice.effects) < 1.1
-    assert {"efficiency", "gpu", "server"} & {effect.name for effect in advice.effects}
+        assert (effect.lead_high < 0) == (effect.best_high != advice.recommended.number)
     assert set(MACHINE_PRICES) <= {effect.name for effect in advice.effects}
+
+
+@pytest.mark.parametrize("mean", [0.0, 30.0])
+def test_indices_of_a_sum_are_the_shares_of_its_variance(mean):
+    weights = np.array([3.0, 2.0, 1.0, 0.0])
+    exact = weights**2 / (weights**2).sum()
+    first, total, values = sobol_indices(
+        lambda points: mean + points @ weights, 4, np.random.default_rng(1)
+    )
+    assert first == pytest.approx(exact, abs=0.04)
+    assert total == pytest.approx(exact, abs=0.04)
+    assert values.mean() == pytest.approx(mean, abs=0.1)
+
+
+def test_indices_of_a_product_are_all_with_the_other():
+    first, total, _ = sobol_indices(lambda p: 5 + p[:, 0] * p[:, 1], 2, np.random.default_rng(2))
+    assert first == pytest.approx([0, 0], abs=0.04)
+    assert total == pytest.approx([1, 1], abs=0.06)
 
 
 def test_a_bisection_finds_a_root_on_either_side():
