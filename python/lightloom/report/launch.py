@@ -11,7 +11,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from lightloom.study.compare.job import ModelJob, dispatch_of
+from lightloom.study.compare.job import ModelJob
+from lightloom.study.compare.kernels import dispatch_of
 
 #: an argument and its value; a switch has none
 Argument = tuple[str, str | int | None]

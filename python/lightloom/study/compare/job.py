@@ -11,17 +11,17 @@ from typing import Any, ClassVar, Self, TypedDict
 from lightloom.cost import PartsCostModel
 from lightloom.demand import DemandSource, open_demand
 from lightloom.demand.open import kind_of
-from lightloom.errors import DemandError, FabricError, InputError, did_you_mean
+from lightloom.errors import DemandError, FabricError, did_you_mean
 from lightloom.fabric import Cluster, Fabric, load_fabric
 from lightloom.hardware import Gpu, known_error, load_gpu
 from lightloom.models import Model, catalog, load_model
 from lightloom.models.attention_work import training_flops_per_token
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record, recorded_model
-from lightloom.parallel import MemoryOptions, Plan, StageMemory
+from lightloom.parallel import Plan, StageMemory
 from lightloom.parallel.grid import RankGrid
 from lightloom.planner.layers import choose_strategies
-from lightloom.practice import Dispatcher, Sharded
+from lightloom.practice import Sharded
 from lightloom.study.compare.compute_note import (
     compute_line,
     compute_warning,
@@ -29,6 +29,7 @@ from lightloom.study.compare.compute_note import (
 )
 from lightloom.study.compare.costs import Costs, Rates, costs_by_name
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
+from lightloom.study.compare.kernels import compute_model, deduplicates
 from lightloom.study.compare.racks import installed, used_nics, with_servers
 from lightloom.study.compare.repair import repair_of
 from lightloom.study.compare.results import Sample
@@ -37,7 +38,6 @@ from lightloom.trace.step.build import TraceWorkload
 from lightloom.units import show_count
 from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
-from lightloom.workload.compute_dispatch import Dispatch
 from lightloom.workload.options import WorkloadOptions
 from lightloom.workload.programs.program import ProgramStep
 from lightloom.workload.tokens import demand_shape
@@ -612,33 +612,6 @@ def prepare(scenario: Scenario, fitted: FittedPlan | None = None) -> ModelJob:
     )
 
 
-def compute_model(
-    scenario: Scenario, model: Model, options: WorkloadOptions, memory: MemoryOptions
-) -> ComputeModel:
-    """Times of operators, in the formats and with the recomputation of the memory.
-
-    Raises
-    ------
-    InputError
-        If kernels are asked for that the model has no use for, or were not measured.
-    """
-    kinds = {variant.attention.kind for variant in model.variants}
-    if scenario.compute.attention_kernels == "flash-2" and "gqa" not in kinds:
-        raise InputError(
-            f"compute.attention_kernels = flash-2: {model.name} has no attention that it computes;"
-            " leave it out"
-        )
-    return ComputeModel.load(
-        scenario.cluster.gpu,
-        scenario.cluster.profile,
-        recompute=memory.recompute,
-        precision=memory.precision,
-        **scenario.compute.model_dump(exclude={"precision", "state_precision"}),
-        state_precision=memory.state_precision,
-        dispatch=dispatch_of(scenario, model, options),
-    )
-
-
 def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
     """Bytes per element: the user's, else those of the model's published run, else the defaults."""
     demand = scenario.demand
@@ -656,7 +629,7 @@ def workload_options(scenario: Scenario, model: Model) -> WorkloadOptions:
         if chosen is not None:
             sizes[name] = chosen
     traffic = scenario.traffic.model_dump()
-    deduplicate = _deduplicates(scenario, model)
+    deduplicate = deduplicates(scenario, model)
     return WorkloadOptions(
         **sizes, **traffic, deduplicate=deduplicate, sharded=scenario.memory.sharded
     )
@@ -678,48 +651,6 @@ def with_practice(scenario: Scenario, fitted: FittedPlan) -> Scenario:
     if fitted.options.sharded != memory.sharded:
         memory = memory.model_copy(update={"sharded": fitted.options.sharded})
     return scenario.model_copy(update={"demand": demand, "memory": memory})
-
-
-def dispatcher_of(scenario: Scenario, model: Model) -> Dispatcher:
-    """The user's dispatcher; else that of the published training, else the one that suits it."""
-    options = scenario.demand
-    if options.dispatcher is not None:
-        return options.dispatcher
-    if options.deduplicate is not None:
-        return "flex" if options.deduplicate else "alltoall"
-    return model.dispatcher or ("flex" if model.num_groups > model.top_groups else "alltoall")
-
-
-def _deduplicates(scenario: Scenario, model: Model) -> bool:
-    """Whether a token crosses the network once to each server.
-
-    Raises
-    ------
-    DemandError
-        If the dispatcher sends every copy.
-    """
-    wanted = scenario.demand.deduplicate
-    sends_once = dispatcher_of(scenario, model) == "flex"
-    if wanted and not sends_once:
-        raise DemandError(
-            "deduplicate with dispatcher alltoall: it sends every copy; use dispatcher flex, or "
-            "leave deduplicate out"
-        )
-    return sends_once if wanted is None else wanted
-
-
-def dispatch_of(scenario: Scenario, model: Model, options: WorkloadOptions) -> Dispatch:
-    """What sending copies of tokens takes on GPUs."""
-    return Dispatch(
-        dispatcher=dispatcher_of(scenario, model),
-        dropless=scenario.demand.capacity_factor is None,
-        element_bytes=(
-            options.dispatch_element_bytes,
-            options.combine_element_bytes,
-            options.combine_gradient_element_bytes,
-            options.dispatch_gradient_element_bytes,
-        ),
-    )
 
 
 def cluster_of(scenario: Scenario, gpu: Gpu) -> Cluster:

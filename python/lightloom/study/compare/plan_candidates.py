@@ -37,13 +37,8 @@ from lightloom.study.compare.fit import (
     memory_options,
     with_misfit,
 )
-from lightloom.study.compare.job import (
-    cluster_of,
-    compute_model,
-    dispatcher_of,
-    with_published_gate,
-    workload_options,
-)
+from lightloom.study.compare.job import cluster_of, with_published_gate, workload_options
+from lightloom.study.compare.kernels import compute_model, dispatcher_of
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.step_estimate import StepEstimate, StepEstimates
 from lightloom.workload.options import WorkloadOptions

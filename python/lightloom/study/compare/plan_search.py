@@ -31,11 +31,11 @@ from lightloom.study.compare.fit import FittedPlan, MisfitError
 from lightloom.study.compare.job import (
     ModelJob,
     PlanCandidate,
-    dispatcher_of,
     load_fabrics,
     model_of,
     prepare,
 )
+from lightloom.study.compare.kernels import dispatcher_of
 from lightloom.study.compare.plan_candidates import Candidates, PracticeEstimates, PredictedPlan
 from lightloom.study.compare.racks import with_servers
 from lightloom.study.compare.scenario import Scenario

@@ -11,7 +11,8 @@ from lightloom.fabric import FABRICS
 from lightloom.inputs.files import MAX_TEXT_BYTES
 from lightloom.models import load_model
 from lightloom.study.compare import PlanOptions, Scenario, load_study
-from lightloom.study.compare.job import dispatch_of, prepare, workload_options
+from lightloom.study.compare.job import prepare, workload_options
+from lightloom.study.compare.kernels import dispatch_of
 from lightloom.study.compare.scenario import parse_study
 
 SMALL = 'model = "mixtral-8x7b"\ngpus = 128\n[cluster]\nrate_gbps = "400 Gb/s"\n'
