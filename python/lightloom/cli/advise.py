@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from pydantic import Field
 
 from lightloom.cli.compare import Settings, scenario_from_options
 from lightloom.cli.options import Command, CommandCall, Panel, option, put
-from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs
 from lightloom.cli.terminal import command_line, remarks_console, results_console, terminal
 from lightloom.errors import InputError, echo
 from lightloom.inputs.amounts import Amount, read_amount
@@ -227,12 +226,9 @@ def _run(call: CommandCall) -> None:
     remarks.print(f"found in {time.monotonic() - started:.1f} s{more}", style="dim")
     if not outputs.on_stdout:
         print_purchase(advice, results_console(), details=terminal().verbose)
-    writers: dict[str, Callable[[], None]] = {}
-    if (page := outputs.html) is not None:
-        writers[str(page)] = lambda: write_purchase_page(advice, page, command_line())
-    if (csv := outputs.csv_target) is not None:
-        writers[csv] = lambda: outputs.write_rows(advice.rows())
-    if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(advice.to_json() | {"command": command_line()})
-    write_each(writers)
+    outputs.write_all(
+        advice.rows,
+        lambda: advice.to_json() | {"command": command_line()},
+        lambda page: write_purchase_page(advice, page, command_line()),
+    )
     outputs.show_page()

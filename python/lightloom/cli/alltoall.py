@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
-from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs
 from lightloom.cli.terminal import command_line, results_console
 from lightloom.planner.scenario import AllToAllScenario
 
@@ -76,14 +76,11 @@ def _run(call: CommandCall) -> None:
         print_strategies(scenario, results, results_console())
     rows = [result.as_row() for result in results]
     content = {"inputs": scenario.model_dump(mode="json"), "rows": rows}
-    writers: dict[str, Callable[[], None]] = {}
-    if (page := outputs.html) is not None:
-        writers[str(page)] = lambda: write_strategies_page(scenario, results, page, command_line())
-    if (csv := outputs.csv_target) is not None:
-        writers[csv] = lambda: outputs.write_rows(_flat(row) for row in rows)
-    if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(content)
-    write_each(writers)
+    outputs.write_all(
+        lambda: (_flat(row) for row in rows),
+        lambda: content,
+        lambda page: write_strategies_page(scenario, results, page, command_line()),
+    )
 
 
 def _flat(row: Mapping[str, object]) -> dict[str, object]:

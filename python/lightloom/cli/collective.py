@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from lightloom.cli.options import Command, CommandCall, Panel, option, put
-from lightloom.cli.outputs import checked_outputs, text_outputs, write_each
+from lightloom.cli.outputs import checked_outputs, text_outputs
 from lightloom.cli.settings import read_settings
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.fabric.fabric_options import FabricOptions
@@ -115,9 +113,4 @@ def _run(call: CommandCall) -> None:
         print_collectives(scenario, results, results_console())
     rows = [result.as_row() for result in results]
     content = {"inputs": scenario.model_dump(mode="json"), "collectives": rows}
-    writers: dict[str, Callable[[], None]] = {}
-    if (csv := outputs.csv_target) is not None:
-        writers[csv] = lambda: outputs.write_rows(rows)
-    if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(content)
-    write_each(writers)
+    outputs.write_all(lambda: rows, lambda: content)

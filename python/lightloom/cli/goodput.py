@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 from lightloom.cli.compare import Settings, scenario_from_options
 from lightloom.cli.options import Command, CommandCall, Option, Panel, option, put
-from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs, write_each
+from lightloom.cli.outputs import Outputs, checked_outputs, text_outputs
 from lightloom.cli.terminal import command_line, remarks_console, results_console, terminal
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.goodput.options import RecoveryOptions
@@ -105,11 +104,8 @@ def _run(call: CommandCall) -> None:
     remarks.print(f"simulated in {time.monotonic() - started:.1f} s{more}", style="dim")
     if not outputs.on_stdout:
         print_goodput(result, results_console(), details=terminal().verbose)
-    writers: dict[str, Callable[[], None]] = {}
-    if (page := outputs.html) is not None:
-        writers[str(page)] = lambda: write_goodput_page(result, page, command_line())
-    if (csv := outputs.csv_target) is not None:
-        writers[csv] = lambda: outputs.write_rows(result.rows())
-    if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(result.to_json() | {"command": command_line()})
-    write_each(writers)
+    outputs.write_all(
+        result.rows,
+        lambda: result.to_json() | {"command": command_line()},
+        lambda page: write_goodput_page(result, page, command_line()),
+    )

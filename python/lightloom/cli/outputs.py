@@ -192,6 +192,28 @@ class Outputs(Strict):
         if (target := self.json_target) is not None:
             write_each({target: lambda: self.write_json(content())})
 
+    def write_all(
+        self,
+        rows: Callable[[], Iterable[dict[str, Any]]],
+        content: Callable[[], Mapping[str, Any]],
+        page: Callable[[Path], None] | None = None,
+    ) -> None:
+        """Write results as a page, as CSV and as JSON, each where it is wanted.
+
+        Raises
+        ------
+        OutputError
+            If one of them cannot be written; the others are there nevertheless.
+        """
+        writers: dict[str, Callable[[], None]] = {}
+        if page is not None and (html := self.html) is not None:
+            writers[str(html)] = lambda: page(html)
+        if (csv := self.csv_target) is not None:
+            writers[csv] = lambda: self.write_rows(rows())
+        if (json := self.json_target) is not None:
+            writers[json] = lambda: self.write_json(content())
+        write_each(writers)
+
     def write_rows(self, rows: Iterable[dict[str, Any]]) -> None:
         """Write rows that are known at once to the CSV and Parquet that were asked for.
 

@@ -74,9 +74,9 @@ def _run(call: CommandCall) -> None:
     from lightloom.cli.show import run_and_report
     from lightloom.inputs.formats import read_toml
     from lightloom.report.replay import check_repeated
-    from lightloom.study.compare.scenario import Scenario, load_study
-    from lightloom.study.shared_cluster.jobs_file import has_jobs
-    from lightloom.study.sweep.study import load_sweep
+    from lightloom.study.compare.scenario import Scenario, study_of
+    from lightloom.study.shared_cluster.jobs_file import has_jobs, jobs_of
+    from lightloom.study.sweep.study import SweepStudy
 
     outputs = checked_outputs(call)
     given: dict[str, Any] = {
@@ -84,20 +84,21 @@ def _run(call: CommandCall) -> None:
     }
     options = check(RunOptions, given, "", call.flag)
     path = options.study
-    if path.suffix == ".toml" and has_jobs(read_toml(path, "study")):
+    is_repeated = options.point is None and path.name.endswith((".json", ".json.gz"))
+    content = _read_record(path) if is_repeated else {}
+    values = {} if is_repeated else read_toml(path, "study")
+    if has_jobs(values):
         del call.tables["study"]
-        run_jobs(call, path, outputs)
+        run_jobs(call, jobs_of(values, str(path), path.parent), path, outputs)
         return
     for name in given:
         del call.tables[name]
-    is_repeated = options.point is None and path.name.endswith((".json", ".json.gz"))
-    content = _read_record(path) if is_repeated else {}
     if content:
         study = check(Scenario, content["inputs"]["scenario"], str(path))
     elif options.point is not None:
-        study = load_sweep(path).at(options.point)
+        study = SweepStudy.of(values, str(path), path.parent).at(options.point)
     else:
-        study = load_study(path)
+        study = study_of(values, str(path), path.parent)
     lists = lists_of(call, LISTS)
     if lists:
         points = given_points(call, lists)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 import dataclasses
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from lightloom.cli.compare import scenario_from_options
 from lightloom.cli.options import CommandCall
-from lightloom.cli.outputs import Outputs, write_each
+from lightloom.cli.outputs import Outputs
 from lightloom.cli.terminal import command_line, remarks_console, results_console
 from lightloom.errors import InputError
-from lightloom.study.shared_cluster import SharedCluster, load_jobs, share
+from lightloom.study.shared_cluster import SharedCluster, share
 
 #: options of ``run`` that several jobs have no use for
 _NOT = {
@@ -24,8 +23,8 @@ _NOT = {
 }
 
 
-def run_jobs(call: CommandCall, path: Path, outputs: Outputs) -> None:
-    """Simulate the jobs of a file, print the tables, then write what was asked for.
+def run_jobs(call: CommandCall, shared: SharedCluster, path: Path, outputs: Outputs) -> None:
+    """Simulate the jobs that a file has, print the tables, then write what was asked for.
 
     Raises
     ------
@@ -43,19 +42,14 @@ def run_jobs(call: CommandCall, path: Path, outputs: Outputs) -> None:
     for name in ("html", "timeline", "parquet", "launch"):
         if getattr(outputs, name) is not None:
             raise InputError(f"--{name} is of one job: several write --json and --csv")
-    shared = _changed(load_jobs(path), call)
+    shared = _changed(shared, call)
     remarks, started = remarks_console(), time.monotonic()
     with TerminalMonitor(remarks, lambda _: None) as monitor:
         result = share(shared, monitor=monitor)
     remarks.print(f"simulated in {time.monotonic() - started:.1f} s", style="dim")
     if not outputs.on_stdout:
         print_shared(result, results_console())
-    writers: dict[str, Callable[[], None]] = {}
-    if (csv := outputs.csv_target) is not None:
-        writers[csv] = lambda: outputs.write_rows(result.rows())
-    if (json := outputs.json_target) is not None:
-        writers[json] = lambda: outputs.write_json(result.to_json() | {"command": command_line()})
-    write_each(writers)
+    outputs.write_all(result.rows, lambda: result.to_json() | {"command": command_line()})
 
 
 def _changed(shared: SharedCluster, call: CommandCall) -> SharedCluster:
