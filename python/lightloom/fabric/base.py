@@ -174,11 +174,7 @@ class PacketTrees(FabricOptions):
                 f" servers with {nics} NICs"
             )
         planes = self.planes_of(cluster)
-        if any(plane >= planes or planes == 1 for plane in failures.planes):
-            raise FabricError(
-                f"{self.name}: failed: {failures.parts}: expected one of several planes, there"
-                f" {'is' if planes == 1 else 'are'} {planes}"
-            )
+        check_planes(self.name, failures, planes)
         each = nics // planes
         lost = {
             (server, plane * each + nic)
@@ -261,6 +257,21 @@ class PacketSwitched(PacketTrees):
         switch_ports = knobs.pop("switch_ports")
         planes = sorted({1, cluster.nics_per_server} - {self.planes})
         return {**knobs, "planes": planes, "switch_ports": switch_ports}
+
+
+def check_planes(fabric: str, lost: Failures, planes: int) -> None:
+    """Refuse a failed plane of a fabric that does not have it, or has no other.
+
+    Raises
+    ------
+    FabricError
+        Naming what has failed.
+    """
+    if any(plane >= planes or planes == 1 for plane in lost.planes):
+        raise FabricError(
+            f"{fabric}: failed: {lost.parts}: expected one of several planes, there"
+            f" {'is' if planes == 1 else 'are'} {planes}"
+        )
 
 
 def other_ports(rate_gbps: float, ports: int) -> list[int]:

@@ -21,7 +21,13 @@ from pydantic import AfterValidator, Field
 
 from lightloom.errors import FabricError, did_you_mean, echo
 from lightloom.fabric.all_to_all import all_to_all_candidates
-from lightloom.fabric.base import check_layout, network_of, packet_all_to_all, ports_of_switch
+from lightloom.fabric.base import (
+    check_layout,
+    check_planes,
+    network_of,
+    packet_all_to_all,
+    ports_of_switch,
+)
 from lightloom.fabric.bill import COMPONENTS, Bill, Counting, Line, Switches, merged, nic_lines
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
@@ -171,11 +177,7 @@ class Topology(FabricOptions):
                 f"{self.name}: failed: {lost.parts}: expected parts of {graph.servers} servers with"
                 f" {nics} NICs of {each} links"
             )
-        if any(plane >= graph.planes or graph.planes == 1 for plane in lost.planes):
-            raise FabricError(
-                f"{self.name}: failed: {lost.parts}: expected one of several planes, there"
-                f" {'is' if graph.planes == 1 else 'are'} {graph.planes}"
-            )
+        check_planes(self.name, lost, graph.planes)
         on_plane = graph.ports(nics) // graph.switches
         of_planes = np.argwhere(np.isin(on_plane, list(lost.planes)))
         named += [(int(server), int(link)) for server, link in of_planes]

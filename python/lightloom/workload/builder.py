@@ -32,9 +32,8 @@ from lightloom.workload.regional import regional_family
 from lightloom.workload.task_graph import (
     ASYNCHRONOUS,
     COLUMNS,
+    DEFAULTS,
     FIRST,
-    NO_INDEX,
-    NONE,
     TRANSPOSED,
     Category,
     Collective,
@@ -50,13 +49,8 @@ from lightloom.workload.task_graph import (
 #: handles that are not integers are numbered from here on
 _FIRST_NAMED_HANDLE = 1 << 31
 
-#: what a task has where nothing is said, by column
-_DEFAULTS = [
-    {"layer": NONE, "micro_batch": NONE}.get(
-        name, NO_INDEX if name in {"family", "handle", "demand", "table", "total"} else 0
-    )
-    for name in COLUMNS
-]
+#: a row that says nothing
+_ROW = [*DEFAULTS.values()]
 #: where each column is in a row
 _PLACES = {name: place for place, name in enumerate(COLUMNS)}
 #: rows that are kept as such, before they become columns, which take a third of the memory
@@ -252,7 +246,7 @@ class ProgramBuilder:
         if (handle := placed.pop("handle", None)) is not None:
             values["handle"] = self._handle(handle)
         values["kind"], values["category"] = kind, category
-        row = _DEFAULTS.copy()
+        row = _ROW.copy()
         try:
             for name, value in values.items():
                 row[_PLACES[name]] = int(value)

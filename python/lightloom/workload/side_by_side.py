@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lightloom.errors import InputError
 from lightloom.units import to_ps
 from lightloom.workload.task_graph import (
-    COLUMNS,
+    DEFAULTS,
     NO_INDEX,
     NONE,
     Category,
@@ -134,9 +134,7 @@ def _fork(streams: Sequence[int], first: int, mark: int) -> Iterator[list[int]]:
 
 def _row(**values: int) -> list[int]:
     """A task that says nothing but these."""
-    absent = {"layer": NONE, "micro_batch": NONE}
-    absent |= dict.fromkeys(("family", "handle", "demand", "table", "total"), NO_INDEX)
-    return [int(values.get(name, absent.get(name, 0))) for name in COLUMNS]
+    return [int(values.get(name, default)) for name, default in DEFAULTS.items()]
 
 
 def side_by_side(

@@ -154,6 +154,15 @@ _TYPES: dict[str, Any] = {
 COLUMNS: dict[str, Any] = {column.name: _TYPES[str(column.type)] for column in fields(Program)}
 
 
+#: what a task has where nothing is said, by column
+DEFAULTS = {
+    name: {"layer": NONE, "micro_batch": NONE}.get(
+        name, NO_INDEX if name in {"family", "handle", "demand", "table", "total"} else 0
+    )
+    for name in COLUMNS
+}
+
+
 @dataclass(frozen=True)
 class Category:
     """Where time is charged.

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from lightloom.errors import InputError
-from lightloom.fabric import Cluster, Fabric, FabricContext, mean_demand
+from lightloom.fabric import Cluster, Fabric, FabricContext, job_context
 from lightloom.fabric.network import Eps, Network
 from lightloom.progress import Monitor
 from lightloom.simulate import Run, simulate
@@ -80,16 +80,20 @@ class _Planned:
     servers: Mapping[str, Sequence[Servers]]
 
     @cached_property
+    def contexts(self) -> dict[str, FabricContext]:
+        """All jobs as a fabric may know them in advance, by placement."""
+        return {name: _context(self.cases, servers) for name, servers in self.servers.items()}
+
+    @cached_property
     def candidates(self) -> list[Fabric]:
         """The fabric with each way to spread all-to-alls that it leaves open."""
-        context = _context(self.cases, next(iter(self.servers.values())))
+        context = next(iter(self.contexts.values()))
         return [*self.fabric.candidates(self.cases.cluster, context).values()] or [self.fabric]
 
     def placed(self, fabric: Fabric) -> list[_Placed]:
         """The placements on a candidate."""
         return [
-            _Placed(name, servers, fabric.network(cases.cluster, _context(cases, servers)))
-            for cases in [self.cases]
+            _Placed(name, servers, fabric.network(self.cases.cluster, self.contexts[name]))
             for name, servers in self.servers.items()
         ]
 
@@ -244,8 +248,7 @@ def _unit(placement: Placement, fabric: Fabric, cases: _Cases) -> int:
 
 def _context(cases: _Cases, servers: Sequence[Servers]) -> FabricContext:
     """All jobs as a fabric may know them in advance."""
-    graph = side_by_side(cases.graphs, servers)
-    return FabricContext.of(graph, lambda: mean_demand([graph]))
+    return job_context([side_by_side(cases.graphs, servers)])
 
 
 class _Pool:
