@@ -36,6 +36,11 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_make_parametrize_id(val):
+    """Name bytes by their length: packed bytes hold the time, and workers would find other tests."""
+    return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
 @pytest.fixture
 def golden(request):
     """Compare text with tests/golden/NAME, or write it under --update-golden."""
