@@ -20,6 +20,7 @@ from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
 from lightloom.packets.flows import MAX_START_S, Flows
+from lightloom.packets.htsim_topology import htsim_links, is_htsim_topology
 from lightloom.units import to_bps, to_ps
 
 #: largest file, most links (both directions are one), longest name
@@ -33,12 +34,17 @@ CIRCUITS = Columns("circuits", needed=("a", "b", "dark_us"), optional=("up_us",)
 def read_links(path: Path, hosts: int, rate_gbps: float, delay_s: float) -> dict[str, Any]:
     """The links of a file and their switches for the core; empty cells are as the network has it.
 
+    The file is a table, or a tree in the form of htsim (:mod:`.htsim_topology`).
+
     Raises
     ------
     InputError
         If it cannot be read, or names a host that is not there or a rate that no link has.
     """
-    table = parse_table(*read_input(path, "list of links", MAX_FILE_BYTES), LINKS)
+    content, name = read_input(path, "list of links", MAX_FILE_BYTES)
+    if is_htsim_topology(content):
+        return htsim_links(content, name, hosts, rate_gbps)
+    table = parse_table(content, name, LINKS)
     if not 1 <= len(table) <= MAX_LINKS:
         raise InputError(f"{table.name}: {len(table):,} links; expected 1 to {MAX_LINKS:,}")
     switches: dict[str, int] = {}

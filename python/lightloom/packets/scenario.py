@@ -147,7 +147,7 @@ class NetworkTable(Strict):
     links: File | None = Field(
         None,
         description="Custom topology: CSV with the columns a, b (host number or switch name), "
-        "rate_gbps and delay_us.",
+        "rate_gbps and delay_us; or a tree of htsim (.topo).",
     )
     routing: Annotated[str, OneOf(ROUTINGS)] = Field(
         "ecmp",
