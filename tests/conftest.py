@@ -37,7 +37,7 @@ def pytest_addoption(parser):
 
 
 def pytest_make_parametrize_id(val):
-    """Name bytes by their length: packed bytes hold the time, and workers would find other tests."""
+    """Name bytes by their length: packed ones hold the time, and workers would find other tests."""
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
 
 

@@ -42,7 +42,7 @@ EXAMPLES = (
     "lightloom packets --hosts 16 --rate 100 --transport roce --programs ring.goal",
     "lightloom packets --scenario examples/packets.toml --set queue.size_bytes=1MB --html a.html",
 )
-NOTES = "--transport, --topology, --routing, --hosts, --rate, --bytes, --seed take lists."
+NOTES = "--transport, --topology, --routing, --hosts, --rate, --bytes, --load, --seed take lists."
 
 _MAX_EVENTS, _SAMPLES = 100_000, 500
 #: a run that takes less than this shows no progress, seconds

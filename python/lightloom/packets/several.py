@@ -19,6 +19,7 @@ LISTS: Mapping[str, tuple[str, Callable[[Any], str], Callable[[ScenarioFile], An
     "network.hosts": ("hosts", lambda v: f"{v:,} hosts", lambda s: s.network.hosts),
     "network.rate_gbps": ("rate_gbps", lambda v: f"{v:g} Gb/s", lambda s: s.network.rate_gbps),
     "traffic.size_bytes": ("size_bytes", show_bytes, lambda s: s.traffic.size_bytes),
+    "traffic.load": ("load", lambda v: f"load {v:g}", lambda s: s.traffic.load),
     "seed": ("seed", lambda v: f"seed {v}", lambda s: s.seed),
 }
 _SHOWN = {name: show for name, show, _ in LISTS.values()}

@@ -45,6 +45,19 @@ def test_every_run_is_that_of_its_own_command(lightloom):
         assert own == list(csv.DictReader(Path("one.csv").read_text().splitlines()))
 
 
+def test_loads_are_a_list_and_each_is_that_of_its_own_command(lightloom):
+    run = "packets --hosts 8 --rate 100 --transport ndp --pattern load --flow-sizes hadoop"
+    run += " --load-time 100us"
+    assert lightloom(f"{run} --load 0.3,0.6 --csv all.csv").status == 0
+    with Path("all.csv").open() as rows:
+        runs = {load: list(own) for load, own in groupby(csv.DictReader(rows), lambda r: r["load"])}
+    assert list(runs) == ["0.3", "0.6"]
+    for load, own in runs.items():
+        assert lightloom(f"{run} --load {load} --csv one.csv").status == 0
+        alone = list(csv.DictReader(Path("one.csv").read_text().splitlines()))
+        assert [{"load": load, **row} for row in alone] == own
+
+
 def test_the_table_has_a_row_of_each_run_and_the_slowest_flows_of_each(lightloom):
     done = lightloom(f"{RUN} --rate 100 --transport ideal,dctcp,ndp --json all.json")
     assert max(map(len, done.out.splitlines())) <= 80
