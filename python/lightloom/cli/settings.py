@@ -10,6 +10,13 @@ from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.fields import parse
 from lightloom.inputs.strict import Strict
 
+#: tables that ``lightloom packets`` alone has, and what stands for them elsewhere
+_TABLES_OF_PACKETS = ("network", "packet", "queue", "transport")
+_HINT_OF_PACKETS = (
+    "; 'lightloom packets' has it: here the fabric is the network, of which fat-tree.ecmp says "
+    "what hashing reaches; packets.transport says which flows are hashed (roce) or sprayed (ndp)"
+)
+
 
 def split_setting(text: str, example: str) -> tuple[str, str]:
     """Split ``KEY=VALUE``.
@@ -60,6 +67,7 @@ def read_settings(
         option = f"--set {echo(text, quoted=False)}"
         if table not in table_names:
             hint = did_you_mean(table, table_names) or f"; known: {', '.join(table_names)}"
+            hint = _HINT_OF_PACKETS if table in _TABLES_OF_PACKETS else hint
             raise InputError(f"{option}: unknown table '{echo(table, quoted=False)}'{hint}")
         model = tables[table] if table in tables else fabric_class(table)
         fields = model.model_fields

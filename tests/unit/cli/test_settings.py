@@ -60,6 +60,11 @@ def test_set_is_the_same_as_the_option(lightloom):
          "'mixnet'?"),
         ("--set x.ports=4", f"--set x.ports=4: unknown table 'x'; known: {', '.join(FABRICS)}, "
          "all, cluster, compute, memory, plan, demand, counting, packets, traffic, program"),
+        ("--set network.routing=adaptive",
+         "--set network.routing=adaptive: unknown table 'network'; "
+         "'lightloom packets' has it: here the fabric is the network, of which fat-tree.ecmp says "
+         "what hashing reaches; packets.transport says which flows are hashed (roce) or sprayed "
+         "(ndp)"),
         ("--set mixnet.prots=4", "--set mixnet.prots=4: mixnet has no option 'prots'; did you mean "
          "'ports'?"),
         ("--set plan.x=4", "--set plan.x=4: plan has no option 'x'; known: source, tp, pp, dp, ep, "
