@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from lightloom.control.change import ConflictMode, RegionChange
 from lightloom.control.controller import RegionController
+from lightloom.control.failure_state import shape_of
 from lightloom.control.failures import OPTICAL_PARTS, PartKind, RegionPart, parse_part
 from lightloom.control.journal import ChangeIntent, ChangeOutcome, ChangeReason
 from lightloom.control.map_change import MapChange
@@ -53,12 +54,22 @@ def plan_remap(controller: RegionController, after: PortMap) -> Remapping:
 
     Raises
     ------
+    PortMapError, RegionFileError
+        If the map does not fit the switches, or the region's file.
     ControlError
         If the circuits that would be deleted cannot be.
     """
+    _check(controller, after)
     maps = MapChange(controller.port_map, after)
     there = controller.held & controller.observed.circuits
     return Remapping(maps, controller.plan(there - _lost(controller, maps), ConflictMode.SAFE))
+
+
+def _check(controller: RegionController, after: PortMap) -> None:
+    """Refuse a map by which the region could not be started: neither could it be taken back."""
+    for name, description in controller.switches.descriptions.items():
+        after.check_switch(name, description)
+    shape_of(controller.region, after)
 
 
 def _lost(controller: RegionController, maps: MapChange) -> frozenset[NicPair]:
@@ -92,9 +103,12 @@ async def remap(
 
     Raises
     ------
+    PortMapError, RegionFileError
+        If the map does not fit the switches, or the region's file; the old map still counts.
     ControlError
         If a circuit cannot be deleted, or a switch does not answer; the old map still counts.
     """
+    _check(controller, after)
     maps = MapChange(controller.port_map, after)
     report = await controller.remove(_lost(controller, maps), reason, "remap", seen)
     if report.failed or report.result not in {"done", "unchanged"}:
@@ -143,7 +157,8 @@ def translate_parts(parts: Iterable[RegionPart], maps: MapChange) -> list[Region
     translated = []
     for part in parts:
         if part.kind not in _OF_SERVER:
-            translated.append(part)
+            if part.switch in maps.after.switches:
+                translated.append(part)
         elif part.server in servers:
             moved = part._replace(server=servers[part.server])
             is_there = (moved.server, moved.number) in maps.after.by_nic

@@ -195,3 +195,34 @@ def test_drift_stays_visible_under_the_new_map(region, control):
     assert control("remap", path, "--apply", "--yes")[0] == 0
     out = control("watch", path, "--once")[1]
     assert "drift: 1 circuit missing (1/0-2/0)" in out
+
+
+@pytest.mark.parametrize(
+    ("row", "spares", "message"),
+    [
+        ("node3,1,99,24", "", "has no port "),
+        (None, 'spares = ["3/7"]', "job.spares '3/7': expected a GPU"),
+    ],
+)
+def test_a_map_by_which_the_region_could_not_start_is_not_taken_up(
+    region, control, row, spares, message
+):
+    path, emulator = region
+    assert control("apply", path, "--add", "0/0-1/0,2/0-3/0", "--yes")[0] == 0
+    before, rows = lit(emulator), rows_of(path)
+    path.write_text(path.read_text().replace("[job]", f"[job]\n{spares}"))
+    write_rows(path, [*rows[:-1], row] if row else rows[:-2])
+    for words in (("remap", path), ("remap", path, "--apply", "--yes")):
+        status, _, err = control(*words)
+        assert (status, message in err.splitlines()[-1]) == (2, True)
+        assert lit(emulator) == before
+    write_rows(path, rows)
+    assert control("plan", path, "--reapply")[0] == 0
+
+
+def test_a_failed_switch_that_the_map_lacks_is_forgotten():
+    before = port_map_of(3, 2, SIZE)
+    after = port_map_of(3, 2, SIZE, switch="other")
+    part = parse_part("switch:ocs")
+    assert translate_parts([part], MapChange(before, after)) == []
+    assert translate_parts([part], MapChange(before, before)) == [part]
