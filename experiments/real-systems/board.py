@@ -33,7 +33,7 @@ from results import ROOT, command_line, write_or_check  # noqa: E402
 from rows import Run, read_runs  # noqa: E402
 
 BOARD, FIGURE, PEERS = HERE / "board.md", HERE / "board.svg", HERE / "peers.toml"
-REGISTERED = HERE / "registered.csv"
+REGISTERED, PLANNED = HERE / "registered.csv", HERE / "registered.toml"
 ERRORS = ROOT / "python/lightloom/hardware/data/errors.toml"
 COLUMNS = ("run", "inputs", "predictor", "predicted", "date")
 #: share of runs that an interval is to hold, and runs of a class from which it has its own
@@ -206,19 +206,24 @@ def registered(found: Sequence[Entry]) -> list[str]:
     """Rows that were predicted before they were opened, and whether their inputs are the same."""
     by_name = {e.run.name: e for e in found}
     rows = _registered()
+    runs = read_runs(PLANNED)[0] if rows and PLANNED.exists() else []
+    opened = {run.name: run for run in runs if run.given}
     lines = ["| run | registered | by | then | now | inputs |", "|---|---|---|---:|---:|---|"]
     for row in rows:
         name = row["run"]
-        if (entry := by_name.get(name)) is None:
+        if (entry := by_name.get(name)) is None and (run := opened.get(name)) is not None:
+            # opened, and not among the runs yet
+            entry = Entry(run, 0.0, 0.0)
+        if entry is None:
             lines.append(
                 f"| {name} | {row['date']} | {row['predictor'][:8]} | - | - | not opened |"
             )
             continue
         then = float(row["predicted"]) / entry.run.published
+        now = f"{entry.ratio:.2f}" if entry.predicted else "-"
         same = "same" if inputs_digest(entry.run) == row["inputs"] else "**changed**"
         lines.append(
-            f"| {name} | {row['date']} | {row['predictor'][:8]} | {then:.2f} | {entry.ratio:.2f} |"
-            f" {same} |"
+            f"| {name} | {row['date']} | {row['predictor'][:8]} | {then:.2f} | {now} | {same} |"
         )
     return lines if rows else ["None yet: the rows above were split by hash, not registered."]
 
