@@ -88,6 +88,45 @@ def test_the_part_of_dualpipe_has_an_even_number_of_micro_batches(scenario):
     assert part.share == pytest.approx(16 * 16 / 58 / 60)
 
 
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize(
+    ("gpus", "replicas", "kept", "share"),
+    [(2048, 8, 8, 1 / 16), (4096, 16, 8, 1 / 32), (2560, 10, 10, 1 / 16), (65536, 256, 8, 1 / 512)],
+)
+def test_a_part_has_few_of_many_replicas(deep, gpus, replicas, kept, share):
+    """So that what a part takes does not grow with the job."""
+    part = Budget(prepare(deep(gpus=gpus))).part
+    assert (part.replicas, part.job.plan.groups_per_stage) == (replicas, kept)
+    assert part.share == pytest.approx(share)
+    assert part.job.plan.gpus == part.job.cluster.gpus == 64 * kept
+    assert (f", {kept} of {replicas} replicas" in part.sentence()) == (kept < replicas)
+
+
+@pytest.mark.usefixtures("long")
+def test_few_replicas_tell_what_all_of_them_would(deep):
+    given = deep(
+        {**PLAN, "pp": 4, "micro_batches": 4},
+        gpus=2048,
+        seeds=2,
+        compute_spread=0.0,
+        imbalances=False,
+    )
+    whole = compare(given.model_copy(update={"whole_steps": True}))
+    assert Budget(prepare(given)).part.job.plan.groups_per_stage == 8
+    for one, other in zip(compare(given).results, whole.results, strict=True):
+        assert one.sample_step_times_s[1] != other.sample_step_times_s[1]
+        assert one.sample_step_times_s == pytest.approx(other.sample_step_times_s, rel=0.01)
+
+
+def test_the_step_that_is_tried_does_not_grow_with_the_job(deep):
+    """A count of layers x micro-batches x GPUs, and that the forecast grows in proportion."""
+    tried = [Budget(prepare(deep(gpus=gpus))).tried for gpus in (4096, 16384, 65536)]
+    sizes = {(each.job.plan.gpus, each.job.plan.micro_batches) for each in tried}
+    assert len(sizes) == 1
+    ratios = [each.ratio / tried[0].ratio for each in tried]
+    assert ratios == pytest.approx([1, 4, 16])
+
+
 def test_a_long_step_is_one_of_five_million_layers_micro_batches_and_gpus(deep, monkeypatch):
     job = prepare(deep())
     assert Budget(job).part is None
@@ -130,7 +169,7 @@ def test_a_run_of_the_part_is_in_proportion_to_the_whole():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(part_step, "_scaled", scale)
-        found = PartStep(None, 0.1, 16, 120).estimates(whole, parts)
+        found = PartStep(None, 0.1, 16, 120, 8).estimates(whole, parts)
     assert scaled == [(2.2, 5.0), (1.5, 10.0)]
     assert all(one.is_estimate for one in found)
     assert [one.attempt for one in found] == [one.attempt for one in parts[2:]]
