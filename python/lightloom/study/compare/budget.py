@@ -17,8 +17,10 @@ import dataclasses
 from functools import cached_property
 from typing import NamedTuple
 
+from lightloom.fabric import Fabric
 from lightloom.models import Model
 from lightloom.parallel import Plan
+from lightloom.study.compare.few_replicas import FewReplicasJob, is_alike
 from lightloom.study.compare.fills import Fills, with_micro_batches
 from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.part_step import PartStep
@@ -38,6 +40,8 @@ MIN_MICRO_BATCHES = 4
 MAX_SHARE = 0.25
 #: layers x micro-batches x GPUs from which a step takes long enough for a part to be worth it
 LONG_WORK = 5_000_000
+#: layers x micro-batches x GPUs from which a few replicas stand for all, even in the first sample
+VERY_LONG_WORK = 100_000_000
 #: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
 MIN_WORK, TRIED_WORK = 400_000, 40_000
 #: a step is tried if it has at most this share of the all-to-alls
@@ -76,6 +80,25 @@ class Budget:
         if not layers or layers * fill > MAX_SHARE * _all_to_alls(job):
             return None
         return with_few(few, layers, fill)
+
+    @cached_property
+    def played(self) -> FewReplicasJob | None:
+        """The job with few of many replicas, which stand for all; ``None`` where all are simulated.
+
+        It takes the place of that of a very long step that has a part (:attr:`part`), unless
+        something fails.
+        """
+        job, scenario = self._model_job, self._job.scenario
+        if job is None or self.part is None or scenario.fail or _work(job) < VERY_LONG_WORK:
+            return None
+        if job.plan.strategy == "auto":
+            return None
+        return FewReplicasJob.of(job)
+
+    def share_played(self, fabric: Fabric) -> float:
+        """Share of the replicas that the first sample of a fabric is simulated with."""
+        few = self.played
+        return 1 / (1 + few.absent) if few is not None and is_alike(fabric) else 1.0
 
     @cached_property
     def part(self) -> PartStep | None:

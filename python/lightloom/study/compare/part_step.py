@@ -66,13 +66,17 @@ class PartStep:
         counts = (plan.pp, plan.micro_batches, plan.groups_per_stage)
         return cls(_PartJob(**values, whole=whole), share, *counts)
 
-    def sentence(self) -> str:
-        """What a user reads before anything runs."""
+    def sentence(self, played: ModelJob | None) -> str:
+        """What a user reads before anything runs; ``played`` is simulated in place of the whole."""
         plan, replicas = self.job.plan, ""
         if plan.groups_per_stage < self.replicas:
             replicas = f", {plan.groups_per_stage} of {self.replicas} replicas"
+        first = "whole"
+        if played is not None:
+            few = played.plan.groups_per_stage
+            first = f"as {few} of {self.replicas} replicas, whose rings have all members"
         return (
-            f"a long step: the first seed is simulated whole; other seeds, speeds and loads in"
+            f"a long step: the first seed is simulated {first}; other seeds, speeds and loads in"
             f" proportion to a part of it ({plan.pp} of {self.stages} stages,"
             f" {plan.micro_batches} of {self.micro_batches} micro-batches{replicas}); --whole-steps"
             f" simulates all of them whole"

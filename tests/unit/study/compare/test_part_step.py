@@ -99,23 +99,104 @@ def test_a_part_has_few_of_many_replicas(deep, gpus, replicas, kept, share):
     assert (part.replicas, part.job.plan.groups_per_stage) == (replicas, kept)
     assert part.share == pytest.approx(share)
     assert part.job.plan.gpus == part.job.cluster.gpus == 64 * kept
-    assert (f", {kept} of {replicas} replicas" in part.sentence()) == (kept < replicas)
+    assert (f", {kept} of {replicas} replicas" in part.sentence(None)) == (kept < replicas)
 
 
 @pytest.mark.usefixtures("long")
-def test_few_replicas_tell_what_all_of_them_would(deep):
+def test_few_replicas_tell_what_all_of_them_would(deep, monkeypatch):
+    monkeypatch.setattr(budget, "MAX_SHARE", 0.5)
     given = deep(
         {**PLAN, "pp": 4, "micro_batches": 4},
-        gpus=2048,
+        gpus=1024,
         seeds=2,
         compute_spread=0.0,
         imbalances=False,
+        fabrics=("fat-tree",),
     )
     whole = compare(given.model_copy(update={"whole_steps": True}))
     assert Budget(prepare(given)).part.job.plan.groups_per_stage == 8
     for one, other in zip(compare(given).results, whole.results, strict=True):
         assert one.sample_step_times_s[1] != other.sample_step_times_s[1]
         assert one.sample_step_times_s == pytest.approx(other.sample_step_times_s, rel=0.01)
+
+
+def _of_first_sample(given, **changes):
+    found = compare(given.model_copy(update=changes)).results
+    differing = {"run_hash", "events", "simulation_wall_s", "ratio_to_fastest", "switching"}
+    return [
+        {each.name: getattr(one, each.name) for each in dataclasses.fields(one)}
+        | dict.fromkeys(differing)
+        for one in found
+    ]
+
+
+FEW = {"seeds": 1, "compute_spread": 0.0, "imbalances": False, "policies": False}
+
+
+@pytest.fixture
+def very_long(monkeypatch, long):  # noqa: ARG001
+    """A few replicas stand for all."""
+    monkeypatch.setattr(budget, "VERY_LONG_WORK", 1)
+    monkeypatch.setattr(budget, "MAX_SHARE", 1.0)
+
+
+@pytest.mark.usefixtures("very_long")
+@pytest.mark.parametrize("tp", [2, 4])
+def test_few_replicas_take_exactly_as_long_as_all_under_a_balanced_load(deep, tp):
+    """Bytes, decisions, parts of the step and prices are those of all replicas, too."""
+    plan = {"tp": tp, "pp": 2, "ep": 8, "micro_batches": 4}
+    given = deep(plan, gpus=1024, fabrics=("fat-tree", "mixnet"), **FEW)
+    given = given.with_imbalance("balanced")
+    few = Budget(prepare(given)).played
+    assert few.absent == (3 if tp == 2 else 1)
+    assert few.plan.gpus * (1 + few.absent) == 1024
+    for one, other in zip(
+        _of_first_sample(given), _of_first_sample(given, whole_steps=True), strict=True
+    ):
+        assert one["step_time_s"] == pytest.approx(other["step_time_s"], rel=1e-4)
+        assert one["carried_bytes"] == pytest.approx(other["carried_bytes"], rel=1e-9)
+        if tp == 4:
+            # rings of other replicas have paths of the same mean latency
+            assert {name for name in one if one[name] != other[name]} == set()
+
+
+@pytest.mark.usefixtures("very_long")
+def test_few_replicas_take_about_as_long_as_all_under_a_drawn_load(deep):
+    given = deep({"tp": 2, "pp": 2, "ep": 8, "micro_batches": 4}, gpus=1024,
+                 fabrics=("fat-tree", "rail", "topoopt"), **FEW)  # fmt: skip
+    found, whole = (compare(given.model_copy(update={"whole_steps": it})) for it in (False, True))
+    for one, other in zip(found.results, whole.results, strict=True):
+        assert one.step_time_s == pytest.approx(other.step_time_s, rel=0.01)
+        # circuits of TopoOpt join replicas, which are simulated whole then
+        assert (one.run_hash == other.run_hash) is (one.fabric == "topoopt")
+        assert (one.events == other.events) is (one.fabric == "topoopt")
+
+
+@pytest.mark.usefixtures("very_long")
+@pytest.mark.parametrize("gpus", [4096, 16384, 65536])
+def test_tasks_of_a_very_long_step_do_not_grow_with_the_job(deep, gpus):
+    """What is built and simulated is counted in workers, token counts and tasks."""
+    job = prepare(deep({"tp": 2, "pp": 2, "ep": 8, "micro_batches": 4}, gpus=gpus))
+    few = Budget(job).played
+    graph = few.workload(Sample(0, 0), 8).graph
+    assert few.plan.groups_per_stage == 8
+    assert len(graph.worker_server) == 2 * 8 * 2
+    assert graph.demands[0].counts.shape[0] == 2 * 8
+    assert sum(len(role.program) * len(role.workers) for role in graph.roles) == 68_576
+    rings = {family.name: family.absent for family in graph.families}
+    assert rings["dp-expert"] == few.absent == gpus // (2 * 16) // 8 - 1
+    # on the first servers of each stage
+    assert graph.worker_server[len(graph.worker_server) // 2] == gpus // 8 // 2
+
+
+@pytest.mark.usefixtures("very_long")
+@pytest.mark.parametrize(
+    "changes",
+    [{"whole_steps": True}, {"fail": ("server:1",)}, {"fabrics": ("topoopt",)}, {"gpus": 256}],
+)
+def test_all_replicas_are_simulated_where_a_few_would_not_do(deep, changes):
+    plan = {"tp": 2, "pp": 2, "ep": 8, "micro_batches": 4}
+    assert Budget(prepare(deep(plan, **{"gpus": 1024, **changes}))).played is None
 
 
 def test_the_step_that_is_tried_does_not_grow_with_the_job(deep):
