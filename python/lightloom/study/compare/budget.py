@@ -41,7 +41,7 @@ MAX_SHARE = 0.25
 #: layers x micro-batches x GPUs from which a step takes long enough for a part to be worth it
 LONG_WORK = 5_000_000
 #: layers x micro-batches x GPUs from which a few replicas stand for all, even in the first sample
-VERY_LONG_WORK = 100_000_000
+VERY_LONG_WORK = 20_000_000
 #: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
 MIN_WORK, TRIED_WORK = 400_000, 40_000
 #: a step is tried if it has at most this share of the all-to-alls
