@@ -40,6 +40,11 @@ class Attempt:
     imbalance: str = ""
 
     @property
+    def is_scaled(self) -> bool:
+        """Whether it is at another compute speed than the nominal one."""
+        return self.sample.compute_scale != 1.0
+
+    @property
     def title(self) -> str:
         """What a user sees while it runs."""
         words = [self.fabric.name, self.variant.key, self.imbalance and f"{self.imbalance} load"]

@@ -21,8 +21,9 @@ from lightloom.study.compare.job import ModelJob
 MIN_LAYERS = 8
 #: stages of a short step, at most, where they share no servers
 MAX_STAGES = 4
-#: replicas of the experts of a short step, at least; a job with fewer keeps all of them
-MIN_REPLICAS = 8
+#: replicas of the experts of a short step, at least: the first, or the second for replicas that are
+#: of a work (layers x micro-batches x GPUs) of the third together; a job with fewer keeps all
+MIN_REPLICAS, MIN_LARGE_REPLICAS, LARGE_WORK = 8, 2, 5_000_000
 
 
 def with_few_stages(job: ModelJob) -> ModelJob:
@@ -44,13 +45,15 @@ def with_few_stages(job: ModelJob) -> ModelJob:
 def with_few_replicas(job: ModelJob) -> ModelJob:
     """The job with the first replicas of each stage alone, where they share no servers with others.
 
-    There are at least :data:`MIN_REPLICAS`, and a divisor of all, so that the slowest of them is
-    nearly as slow as that of all.
+    Their number is a divisor of all, and so large that the slowest of them is nearly as slow as
+    that of all (:data:`MIN_REPLICAS`).
     """
     plan = job.plan
     all_of_them = plan.groups_per_stage
-    few = next(count for count in range(min(MIN_REPLICAS, all_of_them), all_of_them + 1)
-               if all_of_them % count == 0 and plan.dp % (all_of_them // count) == 0)  # fmt: skip
+    work = job.model.num_layers * plan.micro_batches * plan.gpus // all_of_them
+    least = min(max(MIN_LARGE_REPLICAS, -(-LARGE_WORK // work)), MIN_REPLICAS, all_of_them)
+    counts = range(least, all_of_them + 1)
+    few = next(n for n in counts if all_of_them % n == 0 and plan.dp % (all_of_them // n) == 0)
     times = all_of_them // few
     gpus = plan.gpus // times
     if times == 1 or not _is_divided(job, gpus // plan.pp):

@@ -124,8 +124,7 @@ def _result(
     mine = [runs[fabric.name, OWN, sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
     first, costs = mine[0], job.costs[fabric.name]
-    at_speed = [d for d in mine if d.attempt.sample.compute_scale == 1.0]
-    nominal = [d for d in at_speed if d is first or not d.is_estimate]
+    nominal = [d for d in mine if d is first or not (d.is_estimate or d.attempt.is_scaled)]
     step_time = stats.fmean(d.run.step_time_s for d in nominal)
     parameters = fabric.effective(job.cluster, first.network)
     bill = fabric.bill_of_materials(job.installed, job.rates.counting, first.network)

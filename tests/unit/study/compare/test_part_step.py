@@ -25,6 +25,7 @@ from lightloom.study.compare.job import prepare
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.runner import Attempt, Done, Runner
+from lightloom.study.compare.short_step import with_few_replicas
 from lightloom.study.compare.summary import summary_of
 from lightloom.study.compare.variants import NEVER, OWN, Failed, OtherPolicy
 from lightloom.workload.tokens import moe_layers
@@ -206,6 +207,13 @@ def test_the_step_that_is_tried_does_not_grow_with_the_job(deep):
     assert len(sizes) == 1
     ratios = [each.ratio / tried[0].ratio for each in tried]
     assert ratios == pytest.approx([1, 4, 16])
+
+
+@pytest.mark.parametrize(("micro_batches", "kept"), [(2, 8), (160, 4), (320, 2), (900, 2)])
+def test_two_of_large_replicas_will_do(deep, micro_batches, kept):
+    """40 replicas of 32 layers on 256 GPUs."""
+    job = prepare(deep({**PLAN, "micro_batches": micro_batches}, gpus=10240))
+    assert with_few_replicas(job).plan.groups_per_stage == kept
 
 
 def test_a_long_step_is_one_of_five_million_layers_micro_batches_and_gpus(deep, monkeypatch):
