@@ -76,7 +76,8 @@ impl Step<'_> {
     ) -> Result<u128, ExecuteError> {
         let Some(family) = collective.family else { return Ok(0) };
         let mut total = 0;
-        for (group, members) in self.graph.families[family.index()].iter() {
+        let groups = &self.graph.families[family.index()];
+        for (group, members) in groups.iter() {
             let leads = |first: &WorkerId| self.index.role_of[first.index()] == role;
             if !members.first().is_some_and(leads) || members.len() < 2 {
                 continue;
@@ -87,7 +88,7 @@ impl Step<'_> {
                 self.need_all_to_all_routes(payload, GroupKey { family, group })?;
                 continue;
             }
-            let circulation = Circulation::new(collective, members.len());
+            let circulation = Circulation::new(collective, members.len(), groups.absent);
             total += u128::from(circulation.edge_bytes) * u128::from(circulation.edges);
             for (place, &worker) in members.iter().enumerate() {
                 let next = members[(place + 1) % members.len()];

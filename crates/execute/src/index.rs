@@ -231,6 +231,7 @@ mod tests {
             name: "odd".into(),
             offsets: vec![0, 3],
             workers: [5, 1, 3].map(WorkerId).to_vec(),
+            absent: 0,
         });
         graph.roles[0].tasks = tasks;
         graph

@@ -43,7 +43,7 @@ pub(crate) fn family(name: &str, sizes: &[u32]) -> GroupFamily {
         offsets.push(offsets[offsets.len() - 1] + size);
     }
     let workers = (0..offsets[offsets.len() - 1]).map(WorkerId).collect();
-    GroupFamily { name: name.into(), offsets, workers }
+    GroupFamily { name: name.into(), offsets, workers, absent: 0 }
 }
 
 /// A graph whose stages do nothing, one server of 8 GPUs per worker.

@@ -45,6 +45,7 @@ struct FamilyColumns {
     name: String,
     offsets: Flat<u32>,
     workers: Flat<u32>,
+    absent: u32,
 }
 
 /// `DemandTable`.
@@ -115,6 +116,7 @@ impl GraphColumns {
                     name: family.name,
                     offsets: family.offsets.0,
                     workers: workers(family.workers),
+                    absent: family.absent,
                 })
                 .collect(),
             regional_family: self.regional_family.map(FamilyId),

@@ -193,11 +193,16 @@ class Role:
 
 @dataclass(frozen=True)
 class GroupFamily:
-    """Disjoint ordered groups: group ``g`` is ``workers[offsets[g]:offsets[g + 1]]``."""
+    """Disjoint ordered groups: group ``g`` is ``workers[offsets[g]:offsets[g + 1]]``.
+
+    A ring has ``absent`` more members for each of them, alike and on servers of their own, so that
+    nobody needs to simulate them.
+    """
 
     name: str
     offsets: Ints32
     workers: Ints32
+    absent: int = 0
 
     @classmethod
     def of(cls, name: str, groups: Iterable[Sequence[int] | Ints32]) -> Self:

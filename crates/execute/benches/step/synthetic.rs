@@ -95,7 +95,8 @@ fn add_group(family: &mut GroupFamily, workers: impl Iterator<Item = u32>) {
 /// The graph of one step.
 pub fn graph(job: &Job) -> TaskGraph {
     let per_stage = job.replicas * job.members;
-    let family = |name: &str| GroupFamily { name: name.into(), offsets: vec![0], workers: vec![] };
+    let family =
+        |name: &str| GroupFamily { name: name.into(), offsets: vec![0], ..GroupFamily::default() };
     // Experts: the same member of every group. Dense: all workers of a stage.
     let (mut dense, mut expert, mut group) =
         (family("dp-dense"), family("dp-expert"), family("ep"));

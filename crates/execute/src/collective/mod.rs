@@ -10,15 +10,18 @@ use lightloom_model::{Collective, CollectiveKind, Payload};
 pub use ring::{ring_edge_bytes, ring_steps};
 
 impl Circulation {
-    /// Of two members or more.
-    pub(crate) fn new(collective: &Collective, members: usize) -> Self {
+    /// Of so many members, of which some are `absent` for each that is there: only the edges that
+    /// leave the others are counted. Two members or more.
+    pub(crate) fn new(collective: &Collective, present: usize, absent: u32) -> Self {
+        let members = present * (1 + absent as usize);
         let bytes = match collective.payload {
             Payload::Bytes(bytes) => bytes,
             Payload::Block { .. } => unreachable!("only all-to-alls move blocks"),
         };
-        match collective.kind {
+        let all = match collective.kind {
             CollectiveKind::Broadcast => chain::broadcast(bytes, members),
             kind => ring::around(kind, bytes, members),
-        }
+        };
+        Self { edges: all.edges.min(present as u64), ..all }
     }
 }

@@ -207,7 +207,7 @@ impl<'a> Rings<'a> {
         let ring = &mut self.entries[number];
         ring.stage = Stage::Edges;
         let members = members(context, ring.key);
-        let circulation = Circulation::new(ring.collective(), members.len());
+        let circulation = circulation(context, ring);
         let is_closed = circulation.is_closed(members.len());
         let task = ring.task();
         let (mut longest, mut start_ups) = (0, 0);
@@ -307,8 +307,7 @@ impl<'a> Rings<'a> {
 
     fn edges_done(&mut self, context: &mut Context<'a>, number: u32) {
         let ring = &self.entries[number];
-        let members = members(context, ring.key).len();
-        let circulation = Circulation::new(ring.collective(), members);
+        let circulation = circulation(context, ring);
         let bytes = circulation.edge_bytes * circulation.edges;
         context.receive(context.purpose(ring.task()), bytes);
         let over = context.now.max(ring.local_edges) + ring.startup;
@@ -415,6 +414,12 @@ impl<'a> Waiter<'a> {
     fn tasks(&self, ended: &'a Task) -> Tasks<'a> {
         Tasks { waits: self.task, ended, is_alongside: self.is_alongside }
     }
+}
+
+/// How a ring goes around its members, those that are absent included.
+fn circulation(context: &Context<'_>, ring: &Ring<'_>) -> Circulation {
+    let family = &context.graph.families[ring.key.family.index()];
+    Circulation::new(ring.collective(), family.members(ring.key.group).len(), family.absent)
 }
 
 fn members<'a>(context: &Context<'a>, key: RingKey) -> &'a [WorkerId] {

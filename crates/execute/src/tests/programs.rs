@@ -417,6 +417,25 @@ fn computation_beside_a_collective_that_slows_it_down_ends_later() {
     }
 }
 
+/// A ring of few members takes as long as the whole one, of which the others are absent.
+#[test]
+fn members_that_are_absent_count() {
+    let kinds = [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter];
+    for kind in [kinds[0], kinds[1], CollectiveKind::AllGather] {
+        for (present, absent) in [(2, 1), (2, 5), (3, 3), (4, 63)] {
+            let step = |workers: u32, absent| {
+                let mut graph = empty_graph(1, workers, 1);
+                graph.families.push(GroupFamily { absent, ..one_ring(workers) });
+                graph.roles[0].tasks = vec![collective(kind, RING, 8_000_001)];
+                play(&graph, &packet(workers)).step
+            };
+            let whole = step(present * (1 + absent), 0);
+            assert_eq!(step(present, absent), whole, "{kind:?} of {present} and {absent} each");
+            assert!(step(present, 0) < whole);
+        }
+    }
+}
+
 /// Collectives are matched within their family, whatever others their members take part in.
 #[test]
 fn collectives_of_other_families_come_between() {
@@ -428,6 +447,7 @@ fn collectives_of_other_families_come_between() {
         name: "pair".into(),
         offsets: vec![0, 2],
         workers: vec![WorkerId(2), WorkerId(3)],
+        absent: 0,
     });
     let reduce = |family| collective(CollectiveKind::AllReduce, family, 8_000_000);
     graph.roles[0].tasks = vec![reduce(RING), reduce(RING)];

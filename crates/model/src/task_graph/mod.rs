@@ -59,6 +59,9 @@ pub struct GroupFamily {
     pub offsets: Vec<u32>,
     /// Workers, group by group.
     pub workers: Vec<WorkerId>,
+    /// How many more members a ring has for each of them: alike, and on servers of their own, so
+    /// that nobody needs to play them.
+    pub absent: u32,
 }
 
 impl GroupFamily {
@@ -230,7 +233,8 @@ mod tests {
     #[test]
     fn groups_are_what_lies_between_offsets() {
         let workers: Vec<WorkerId> = [4, 2, 0, 1, 3].map(WorkerId).to_vec();
-        let family = GroupFamily { name: "ep".into(), offsets: vec![0, 2, 2, 5], workers };
+        let family =
+            GroupFamily { name: "ep".into(), offsets: vec![0, 2, 2, 5], workers, absent: 0 };
         let groups: Vec<Vec<u32>> =
             family.iter().map(|(_, members)| members.iter().map(|one| one.0).collect()).collect();
         assert_eq!(groups, [vec![4, 2], vec![], vec![0, 1, 3]]);

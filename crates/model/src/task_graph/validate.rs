@@ -286,6 +286,7 @@ mod tests {
                 name: "dp".into(),
                 offsets: vec![0, 2],
                 workers: vec![WorkerId(0), WorkerId(1)],
+                absent: 0,
             }],
             regional_family: None,
             demands: vec![DemandTable {

@@ -17,12 +17,20 @@ import dataclasses
 from functools import cached_property
 from typing import NamedTuple
 
+from lightloom.fabric import Fabric
 from lightloom.models import Model
 from lightloom.parallel import Plan
+from lightloom.study.compare.few_replicas import FewReplicasJob, is_alike
 from lightloom.study.compare.fills import Fills, with_micro_batches
 from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.part_step import PartStep
-from lightloom.study.compare.short_step import MAX_STAGES, few_layers, with_few, with_few_stages
+from lightloom.study.compare.short_step import (
+    MAX_STAGES,
+    few_layers,
+    with_few,
+    with_few_replicas,
+    with_few_stages,
+)
 
 #: flows between ranks, in a step of flat all-to-alls, above which candidates are not simulated
 MAX_FLOWS = 100_000_000
@@ -32,6 +40,8 @@ MIN_MICRO_BATCHES = 4
 MAX_SHARE = 0.25
 #: layers x micro-batches x GPUs from which a step takes long enough for a part to be worth it
 LONG_WORK = 5_000_000
+#: layers x micro-batches x GPUs from which a few replicas stand for all, even in the first sample
+VERY_LONG_WORK = 20_000_000
 #: layers x micro-batches x GPUs below which a comparison is short, and of the step that is tried
 MIN_WORK, TRIED_WORK = 400_000, 40_000
 #: a step is tried if it has at most this share of the all-to-alls
@@ -64,12 +74,31 @@ class Budget:
         """The job with a step on which candidates are screened; ``None`` where its own will do."""
         if (job := self._model_job) is None:
             return None
-        few = with_few_stages(job)
+        few = with_few_replicas(with_few_stages(job))
         layers = few_layers(job.model, few.plan)
         fill = _fill(few.plan)
         if not layers or layers * fill > MAX_SHARE * _all_to_alls(job):
             return None
         return with_few(few, layers, fill)
+
+    @cached_property
+    def played(self) -> FewReplicasJob | None:
+        """The job with few of many replicas, which stand for all; ``None`` where all are simulated.
+
+        It takes the place of that of a very long step that has a part (:attr:`part`), unless
+        something fails.
+        """
+        job, scenario = self._model_job, self._job.scenario
+        if job is None or self.part is None or scenario.fail or _work(job) < VERY_LONG_WORK:
+            return None
+        if job.plan.strategy == "auto":
+            return None
+        return FewReplicasJob.of(job)
+
+    def share_played(self, fabric: Fabric) -> float:
+        """Share of the replicas that the first sample of a fabric is simulated with."""
+        few = self.played
+        return 1 / (1 + few.absent) if few is not None and is_alike(fabric) else 1.0
 
     @cached_property
     def part(self) -> PartStep | None:
@@ -84,7 +113,7 @@ class Budget:
         plan, model = job.plan, job.model
         if not job.has_routing or plan.vpp > 1 or _work(job) < LONG_WORK:
             return None
-        few = with_few_stages(job)
+        few = with_few_replicas(with_few_stages(job))
         stages = few.plan.pp
         if stages == plan.pp and plan.pp > MAX_STAGES:
             return None
@@ -92,7 +121,7 @@ class Budget:
         # DualPipe needs an even number, two for each stage
         unit = plan.copies
         micro_batches = unit * max(stages, round(plan.micro_batches * stages / plan.pp / unit))
-        share = layers * micro_batches / _all_to_alls(job)
+        share = layers * micro_batches / _all_to_alls(job) / _times_replicas(plan, few.plan)
         if share > MAX_SHARE:
             return None
         return PartStep.of(job, with_few(few, layers, micro_batches), share)
@@ -120,11 +149,11 @@ class Budget:
             return None
         plan, model = job.plan, job.model
         alone = dataclasses.replace(job, scenario=job.scenario.model_copy(update={"seeds": 1}))
-        few = with_few_stages(alone)
+        few = with_few_replicas(with_few_stages(alone))
         if layers := few_layers(model, few.plan):
             micro_batches = _tried_micro_batches(few.plan, layers)
             short = with_few(few, layers, micro_batches)
-            ratio = 1 / (layers * micro_batches / _all_to_alls(job))
+            ratio = _all_to_alls(job) / (layers * micro_batches) * _times_replicas(plan, few.plan)
         else:
             micro_batches = _tried_micro_batches(plan, model.num_layers)
             short = with_micro_batches(alone, micro_batches)
@@ -141,6 +170,11 @@ def flows_of(model: Model, plan: Plan) -> int:
 def _all_to_alls(job: ModelJob) -> int:
     """All-to-alls of a step, in those of a layer and micro-batch."""
     return job.model.num_moe_layers * job.plan.micro_batches
+
+
+def _times_replicas(plan: Plan, few: Plan) -> float:
+    """How many times as many replicas of its experts a plan has as one with few of them."""
+    return plan.groups_per_stage / few.groups_per_stage
 
 
 def _work(job: ModelJob) -> int:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
 
 from lightloom.fabric import Cluster, Fabric, FabricContext, MeanDemand, mean_demand
 from lightloom.fabric.network import Network
+from lightloom.study.compare.few_replicas import FewReplicasJob, is_alike
 from lightloom.study.compare.job import Job, StepWorkload
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.shared_work import shared
@@ -73,17 +76,31 @@ def _arrays(workload: StepWorkload) -> Iterable[npt.NDArray[Any]]:
     yield from (table.values for table in graph.tables)
 
 
+@dataclass(frozen=True)
+class FewReplicas:
+    """A job of few replicas that stand for all, and its workloads."""
+
+    job: FewReplicasJob
+    workloads: Workloads
+
+    @classmethod
+    def of(cls, job: FewReplicasJob | None) -> FewReplicas | None:
+        """Those of the job, if there is one."""
+        return None if job is None else cls(job, Workloads(job))
+
+
 class Networks:
     """Networks of fabrics, each planned once from the job's mean demand.
 
     ``is_averaged`` tells whether any fabric has looked at that, so that several samples were built.
     """
 
-    def __init__(self, job: Job, workloads: Workloads) -> None:
+    def __init__(self, job: Job, workloads: Workloads, few: FewReplicas | None = None) -> None:
         self.job = job
         self.is_averaged = False
         self._workloads = workloads
-        self._contexts: dict[int, FabricContext] = {}
+        self._few = few
+        self._contexts: dict[tuple[int, bool], FabricContext] = {}
         self._networks: dict[Fabric, Network] = {}
 
     def server_size(self, fabric: Fabric) -> int:
@@ -113,13 +130,19 @@ class Networks:
     def context(self, fabric: Fabric) -> FabricContext:
         """The job as a fabric may know it in advance: its first sample, and the mean of several."""
         size = self.server_size(fabric)
-        if size not in self._contexts:
-            graph = self._workloads.get(self.job.samples()[0], size).graph
-            mean = functools.cache(lambda: self._mean_demand(size))
-            self._contexts[size] = FabricContext.of(graph, mean)
-        return self._contexts[size]
+        few = self._few if is_alike(fabric) else None
+        key = (size, few is None)
+        if key not in self._contexts:
+            workloads = few.workloads if few else self._workloads
+            graph = workloads.get(self.job.samples()[0], size).graph
+            mean = functools.cache(lambda: self._mean_demand(workloads, size))
+            context = FabricContext.of(graph, mean)
+            if few:
+                context = dataclasses.replace(context, layout=few.job.layout(size))
+            self._contexts[key] = context
+        return self._contexts[key]
 
-    def _mean_demand(self, gpus_per_server: int) -> MeanDemand:
+    def _mean_demand(self, workloads: Workloads, gpus_per_server: int) -> MeanDemand:
         """The mean of the nominal samples.
 
         At most :data:`CONTEXT_SAMPLES` of them, evenly spread, since each has to be built.
@@ -127,4 +150,4 @@ class Networks:
         self.is_averaged = True
         nominal = [s for s in self.job.samples() if s.compute_scale == 1.0]
         chosen = nominal[:: -(-len(nominal) // CONTEXT_SAMPLES)]
-        return mean_demand(self._workloads.get(sample, gpus_per_server).graph for sample in chosen)
+        return mean_demand(workloads.get(sample, gpus_per_server).graph for sample in chosen)

@@ -152,20 +152,23 @@ def forecast(budget: Budget) -> Requirements | None:
         for name, load in ({} if part else _loads_to_run(tried)).items()
     }
     costs = {each.name: _costs(trial, others, each) for each in tried.fabrics}
+    played = {each.name: budget.share_played(each) for each in tried.fabrics}
     run_s = sum(
-        _runs(job, each, part) * costs[each.name][""][OWN] + _in_vain_s(costs[each.name])
+        _runs(job, each, part, played[each.name]) * costs[each.name][""][OWN]
+        + played[each.name] * _in_vain_s(costs[each.name])
         for each in tried.fabrics
     )
     cores = os.cpu_count() or 1
     first, later, scaled = _builds(job, trial.networks.is_averaged)
     if part is not None:
         # the first whole sample, and all of them in part
-        first, later, scaled = 1, part.share * (first + later), part.share * scaled
+        later, scaled = part.share * (first + later), part.share * scaled
+        first = max(played.values())
     # nothing runs while the first samples are built
     seconds = first * build_s + (later * build_s + scaled * rebuild_s + run_s) / cores
-    sizes = _Sizes.of(workload, ratio)
+    sizes = _Sizes.of(workload, ratio * max(played.values()))
     by_run = {
-        (name, load, candidate): ratio * run_s
+        (name, load, candidate): ratio * played[name] * run_s
         for name, loads in costs.items()
         for load, runs in loads.items()
         for candidate, run_s in runs.items()
@@ -205,8 +208,11 @@ def _builds(job: ModelJob, is_averaged: bool) -> tuple[float, float, float]:
     return first, later, len(samples) - len(drawn)
 
 
-def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
-    """Runs of a fabric with what was chosen for it, under all loads; on a part, by its share."""
+def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None, played: float) -> float:
+    """Runs of a fabric with what was chosen for it, under all loads; on a part, by its share.
+
+    ``played`` is the share of the replicas that is simulated of what is not on the part.
+    """
     loads = len(_loads_to_run(job))
     scenario = job.scenario
     changed = len(scenario.fail) + len(switching_variants(fabric, scenario.policies))
@@ -215,7 +221,7 @@ def _runs(job: ModelJob, fabric: Fabric, part: PartStep | None = None) -> float:
     samples = len(job.samples())
     if part is None:
         return samples + changed + loads
-    return 1 + changed + part.share * (samples + loads)
+    return played * (1 + changed) + part.share * (samples + loads)
 
 
 def _costs(

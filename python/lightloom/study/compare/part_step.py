@@ -2,7 +2,8 @@
 
 Other seeds, compute speeds and loads only tell how much a step changes with them, and a part of the
 step tells that nearly as well: a few stages of the pipeline with as many layers each, and as many
-micro-batches less as there are fewer stages, so that the bubble is as large a share. The stage with
+micro-batches less as there are fewer stages, so that the bubble is as large a share; and of many
+replicas of the experts a few. The stage with
 the busiest experts, which sets the pace, is among them. A sample then takes the whole step of the
 first one, times the ratio of the two on the part. How far that is from whole steps is in
 ``benches/RESULTS.md``.
@@ -47,29 +48,38 @@ class PartStep:
     """A part of a job's step.
 
     ``job`` is a job of its own, with few stages on the first servers; ``share`` the part of the
-    whole step's all-to-alls that it has; ``stages`` and ``micro_batches`` those of the whole.
+    whole step's all-to-alls that it has; ``stages``, ``micro_batches`` and ``replicas`` those of
+    the whole.
     """
 
     job: ModelJob
     share: float
     stages: int
     micro_batches: int
+    replicas: int
 
     @classmethod
     def of(cls, whole: ModelJob, short: ModelJob, share: float) -> PartStep:
         """The part of a job's step that a short job has."""
         values = {each.name: getattr(short, each.name) for each in dataclasses.fields(short)}
         plan = whole.plan
-        return cls(_PartJob(**values, whole=whole), share, plan.pp, plan.micro_batches)
+        counts = (plan.pp, plan.micro_batches, plan.groups_per_stage)
+        return cls(_PartJob(**values, whole=whole), share, *counts)
 
-    def sentence(self) -> str:
-        """What a user reads before anything runs."""
-        plan = self.job.plan
+    def sentence(self, played: ModelJob | None) -> str:
+        """What a user reads before anything runs; ``played`` is simulated in place of the whole."""
+        plan, replicas = self.job.plan, ""
+        if plan.groups_per_stage < self.replicas:
+            replicas = f", {plan.groups_per_stage} of {self.replicas} replicas"
+        first = "whole"
+        if played is not None:
+            few = played.plan.groups_per_stage
+            first = f"as {few} of {self.replicas} replicas, whose rings have all members"
         return (
-            f"a long step: the first seed is simulated whole; other seeds, speeds and loads in"
+            f"a long step: the first seed is simulated {first}; other seeds, speeds and loads in"
             f" proportion to a part of it ({plan.pp} of {self.stages} stages,"
-            f" {plan.micro_batches} of {self.micro_batches} micro-batches); --whole-steps simulates"
-            f" all of them whole"
+            f" {plan.micro_batches} of {self.micro_batches} micro-batches{replicas}); --whole-steps"
+            f" simulates all of them whole"
         )
 
     def estimates(self, whole: Sequence[Done], parts: Sequence[Done]) -> list[Done]:

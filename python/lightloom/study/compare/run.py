@@ -28,7 +28,7 @@ from lightloom.simulate.plugins import BUILT_IN
 from lightloom.simulate.predictor import check_predictor
 from lightloom.study.compare import strategies
 from lightloom.study.compare.budget import Budget
-from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.builds import FewReplicas, Networks, Workloads
 from lightloom.study.compare.designs import Design, tuned
 from lightloom.study.compare.equal_cost import EqualCost, at_equal_cost
 from lightloom.study.compare.failed_parts import (
@@ -97,6 +97,8 @@ class _Case:
     with_timeline: bool = False
     with_samples: bool = True
     with_variants: bool = True
+    #: few replicas that are simulated in place of all
+    few: FewReplicas | None = None
     #: strategy of the all-to-alls of each fabric, where the plan leaves it open
     taken: dict[str, str] = field(default_factory=dict)
     workloads: Workloads = field(init=False)
@@ -107,7 +109,7 @@ class _Case:
 
     def __post_init__(self) -> None:
         self.workloads = Workloads(self.job)
-        self.networks = Networks(self.job, self.workloads)
+        self.networks = Networks(self.job, self.workloads, self.few)
 
     @cached_property
     def trials(self) -> list[Attempt]:
@@ -300,7 +302,8 @@ class _Work:
     def __init__(self, job: Job, with_timeline: bool) -> None:
         self._budget = Budget(job)
         self._part = self._budget.part
-        self._case = _Case("", job, with_timeline, with_samples=self._part is None)
+        few = FewReplicas.of(self._budget.played)
+        self._case = _Case("", job, with_timeline, with_samples=self._part is None, few=few)
         self._loads = other_loads(job)
         self._expected: Requirements | None = None
 
@@ -332,9 +335,8 @@ class _Work:
         """Plan all fabrics, refuse what cannot be run, and add up the costs of the runs."""
         case, job = self._case, self._case.job
         case.check_failures()
-        self._first = case.workloads.get(
-            job.samples()[0], case.networks.server_size(job.fabrics[0])
-        )
+        workloads = case.few.workloads if case.few else case.workloads
+        self._first = workloads.get(job.samples()[0], case.networks.server_size(job.fabrics[0]))
         attempts = list(case.attempts())
         for attempt in attempts:
             case.networks.get(attempt.fabric)
@@ -473,7 +475,7 @@ def _run_divided(
     plugins: Plugins,
 ) -> list[Done]:
     """Run the first sample of a case, and meanwhile all others, and loads, on a part of it."""
-    runner = Runner(case.workloads, case.networks, progress, plugins)
+    runner = Runner(case.workloads, case.networks, progress, plugins, few=case.few)
     chosen, tried = _choose(case, runner)
     chosen, tried = _take_strategies(case, runner, chosen, tried)
     runner = dataclasses.replace(runner, taken=case.workloads_taken())
@@ -528,6 +530,7 @@ def _contenders(case: _Case, runner: Runner) -> tuple[Sequence[Attempt], strateg
         workloads=workloads,
         networks=Networks(job, workloads),
         progress=runner.progress.times(0.0),
+        few=None,
     )
     kept, slower = strategies.contenders(case.trials, _all(on_short, job, short, keep_rows=False))
     cost = runner.progress.cost

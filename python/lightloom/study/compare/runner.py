@@ -15,7 +15,8 @@ from lightloom.fabric.network import Network
 from lightloom.progress import Monitor, Progress
 from lightloom.simulate import Packets, Phases, Plugins, Run, simulate
 from lightloom.simulate.plugins import BUILT_IN
-from lightloom.study.compare.builds import Networks, Workloads
+from lightloom.study.compare.builds import FewReplicas, Networks, Workloads
+from lightloom.study.compare.few_replicas import is_alike, with_absent
 from lightloom.study.compare.job import StepWorkload
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.shared_work import usable_cores
@@ -37,6 +38,11 @@ class Attempt:
     variant: FabricVariant = OWN
     with_timeline: bool = False
     imbalance: str = ""
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether it is at another compute speed than the nominal one."""
+        return self.sample.compute_scale != 1.0
 
     @property
     def title(self) -> str:
@@ -133,7 +139,8 @@ class Runner:
 
     With phases by fabric, flows take as long as packets; in a survey the phases are only
     noted. With ``whole``, the steps of fabrics that have phases are packets throughout. Fabrics
-    in ``taken`` have workloads of their own.
+    in ``taken`` have workloads of their own. With ``few``, a few replicas stand for all where a
+    fabric has them alike.
     """
 
     workloads: Workloads
@@ -144,12 +151,14 @@ class Runner:
     is_survey: bool = False
     whole: Packets | None = None
     taken: Mapping[str, Workloads] = field(default_factory=dict)
+    few: FewReplicas | None = None
 
     def prepare(self, attempt: Attempt) -> Callable[[], Done]:
         """Build what the attempt needs; the result runs it."""
         self.progress.update(attempt, 0.0)
         size = self.networks.server_size(attempt.fabric)
-        compared = self.taken.get(attempt.fabric.name, self.workloads)
+        few = self.few if is_alike(attempt.fabric) else None
+        compared = self.taken.get(attempt.fabric.name, few.workloads if few else self.workloads)
         workload = attempt.variant.workloads(compared).get(attempt.sample, size)
         network = self.networks.get(attempt.fabric)
         graph = attempt.variant.graph(workload.graph, network)
@@ -179,7 +188,10 @@ class Runner:
                     network_model=model,
                     plugins=plugins,
                 )
-            return Done(attempt, run, network, time.perf_counter() - started)
+            wall_s = time.perf_counter() - started
+            if few:
+                run = with_absent(run, few.job.absent)
+            return Done(attempt, run, network, wall_s, is_estimate=few is not None)
 
         return go
 

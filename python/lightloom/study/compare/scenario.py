@@ -570,7 +570,8 @@ class Scenario(Strict):
     whole_steps: Switch = Field(
         False,
         description="Simulate whole steps of every seed, compute speed and load; by default only"
-        " the first sample of a long step (5 million layers x micro-batches x GPUs) is whole.",
+        " the first sample of a long step (5 million layers x micro-batches x GPUs) is whole, and"
+        " of one of 20 million a few replicas stand for all.",
     )
     fail: tuple[Name, ...] = Field(
         (),

@@ -1,9 +1,11 @@
 """A step of the same job with few layers and micro-batches, for choices that need no more.
 
 All groups of a stage are there, so that as much communication shares the network as in the whole
-step; every layer is a mixture of experts, stages have no chunks, and the output projection is as
-much smaller as there are fewer layers. A long pipeline is shorter where its stages share no
-servers: they only pass activations on to each other, and the bubble stays as large a part.
+step, unless there are many replicas: then a few of them, which only share ToRs with the others and
+meet them when gradients are reduced. Every layer is a mixture of experts, stages have no chunks,
+and the output projection is as much smaller as there are fewer layers. A long pipeline is shorter
+where its stages share no servers: they only pass activations on to each other, and the bubble stays
+as large a part.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from lightloom.study.compare.job import ModelJob
 MIN_LAYERS = 8
 #: stages of a short step, at most, where they share no servers
 MAX_STAGES = 4
+#: replicas of the experts of a short step, at least: the first, or the second for replicas that are
+#: of a work (layers x micro-batches x GPUs) of the third together; a job with fewer keeps all
+MIN_REPLICAS, MIN_LARGE_REPLICAS, LARGE_WORK = 8, 2, 5_000_000
 
 
 def with_few_stages(job: ModelJob) -> ModelJob:
@@ -29,14 +34,40 @@ def with_few_stages(job: ModelJob) -> ModelJob:
     plan = job.plan
     stages = min(plan.pp, MAX_STAGES)
     per_stage = plan.gpus // plan.pp
-    sizes = {fabric.adapt(job.cluster).gpus_per_server for fabric in job.fabrics}
-    shared = not plan.order.endswith("pp") or any(per_stage % size for size in sizes)
-    if shared or any(fabric.parameters().get("failed") for fabric in job.fabrics):
+    if not _is_divided(job, per_stage):
         return job
     gpus = per_stage * stages
     # the schedule of chunks and layouts is for the whole pipeline
     few = dataclasses.replace(_short_plan(plan, plan.micro_batches), gpus=gpus, pp=stages)
     return dataclasses.replace(job, plan=few, cluster=dataclasses.replace(job.cluster, gpus=gpus))
+
+
+def with_few_replicas(job: ModelJob) -> ModelJob:
+    """The job with the first replicas of each stage alone, where they share no servers with others.
+
+    Their number is a divisor of all, and so large that the slowest of them is nearly as slow as
+    that of all (:data:`MIN_REPLICAS`).
+    """
+    plan = job.plan
+    all_of_them = plan.groups_per_stage
+    work = job.model.num_layers * plan.micro_batches * plan.gpus // all_of_them
+    least = min(max(MIN_LARGE_REPLICAS, -(-LARGE_WORK // work)), MIN_REPLICAS, all_of_them)
+    counts = range(least, all_of_them + 1)
+    few = next(n for n in counts if all_of_them % n == 0 and plan.dp % (all_of_them // n) == 0)
+    times = all_of_them // few
+    gpus = plan.gpus // times
+    if times == 1 or not _is_divided(job, gpus // plan.pp):
+        return job
+    fewer = dataclasses.replace(plan, gpus=gpus, dp=plan.dp // times)
+    return dataclasses.replace(job, plan=fewer, cluster=dataclasses.replace(job.cluster, gpus=gpus))
+
+
+def _is_divided(job: ModelJob, per_stage: int) -> bool:
+    """Whether so many GPUs of a stage have servers of their own, none of which has failed."""
+    sizes = {fabric.adapt(job.cluster).gpus_per_server for fabric in job.fabrics}
+    if not job.plan.order.endswith("pp") or any(per_stage % size for size in sizes):
+        return False
+    return not any(fabric.parameters().get("failed") for fabric in job.fabrics)
 
 
 def few_layers(model: Model, plan: Plan) -> int:

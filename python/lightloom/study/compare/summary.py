@@ -123,9 +123,9 @@ def _result(
 ) -> FabricResult:
     mine = [runs[fabric.name, OWN, sample] for sample in samples]
     times = [d.run.step_time_s for d in mine]
-    nominal = [d for d in mine if d.attempt.sample.compute_scale == 1.0 and not d.is_estimate]
-    step_time = stats.fmean(d.run.step_time_s for d in nominal)
     first, costs = mine[0], job.costs[fabric.name]
+    nominal = [d for d in mine if d is first or not (d.is_estimate or d.attempt.is_scaled)]
+    step_time = stats.fmean(d.run.step_time_s for d in nominal)
     parameters = fabric.effective(job.cluster, first.network)
     bill = fabric.bill_of_materials(job.installed, job.rates.counting, first.network)
     # Sorted, since runs end in any order.
@@ -349,7 +349,7 @@ def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
     lines = [*job.opening(), _cluster_line(job), *_links_line(job), *job.details(workload)]
     lines.append(job.demand_line())
     if (part := Budget(job).part) is not None:
-        lines.append(part.sentence())
+        lines.append(part.sentence(Budget(job).played))
     if workload is not None:
         lines += job.losses(workload)
     if (packets := packet_options(job.scenario)) is not None:

@@ -25,6 +25,7 @@ from lightloom.study.compare.job import prepare
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import as_never
 from lightloom.study.compare.runner import Attempt, Done, Runner
+from lightloom.study.compare.short_step import with_few_replicas
 from lightloom.study.compare.summary import summary_of
 from lightloom.study.compare.variants import NEVER, OWN, Failed, OtherPolicy
 from lightloom.workload.tokens import moe_layers
@@ -88,6 +89,133 @@ def test_the_part_of_dualpipe_has_an_even_number_of_micro_batches(scenario):
     assert part.share == pytest.approx(16 * 16 / 58 / 60)
 
 
+@pytest.mark.usefixtures("long")
+@pytest.mark.parametrize(
+    ("gpus", "replicas", "kept", "share"),
+    [(2048, 8, 8, 1 / 16), (4096, 16, 8, 1 / 32), (2560, 10, 10, 1 / 16), (65536, 256, 8, 1 / 512)],
+)
+def test_a_part_has_few_of_many_replicas(deep, gpus, replicas, kept, share):
+    """So that what a part takes does not grow with the job."""
+    part = Budget(prepare(deep(gpus=gpus))).part
+    assert (part.replicas, part.job.plan.groups_per_stage) == (replicas, kept)
+    assert part.share == pytest.approx(share)
+    assert part.job.plan.gpus == part.job.cluster.gpus == 64 * kept
+    assert (f", {kept} of {replicas} replicas" in part.sentence(None)) == (kept < replicas)
+
+
+@pytest.mark.usefixtures("long")
+def test_few_replicas_tell_what_all_of_them_would(deep, monkeypatch):
+    monkeypatch.setattr(budget, "MAX_SHARE", 0.5)
+    given = deep(
+        {**PLAN, "pp": 4, "micro_batches": 4},
+        gpus=1024,
+        seeds=2,
+        compute_spread=0.0,
+        imbalances=False,
+        fabrics=("fat-tree",),
+    )
+    whole = compare(given.model_copy(update={"whole_steps": True}))
+    assert Budget(prepare(given)).part.job.plan.groups_per_stage == 8
+    for one, other in zip(compare(given).results, whole.results, strict=True):
+        assert one.sample_step_times_s[1] != other.sample_step_times_s[1]
+        assert one.sample_step_times_s == pytest.approx(other.sample_step_times_s, rel=0.01)
+
+
+def _of_first_sample(given, **changes):
+    found = compare(given.model_copy(update=changes)).results
+    differing = {"run_hash", "events", "simulation_wall_s", "ratio_to_fastest", "switching"}
+    return [
+        {each.name: getattr(one, each.name) for each in dataclasses.fields(one)}
+        | dict.fromkeys(differing)
+        for one in found
+    ]
+
+
+FEW = {"seeds": 1, "compute_spread": 0.0, "imbalances": False, "policies": False}
+
+
+@pytest.fixture
+def very_long(monkeypatch, long):  # noqa: ARG001
+    """A few replicas stand for all."""
+    monkeypatch.setattr(budget, "VERY_LONG_WORK", 1)
+    monkeypatch.setattr(budget, "MAX_SHARE", 1.0)
+
+
+@pytest.mark.usefixtures("very_long")
+@pytest.mark.parametrize("tp", [2, 4])
+def test_few_replicas_take_exactly_as_long_as_all_under_a_balanced_load(deep, tp):
+    """Bytes, decisions, parts of the step and prices are those of all replicas, too."""
+    plan = {"tp": tp, "pp": 2, "ep": 8, "micro_batches": 4}
+    given = deep(plan, gpus=1024, fabrics=("fat-tree", "mixnet"), **FEW)
+    given = given.with_imbalance("balanced")
+    few = Budget(prepare(given)).played
+    assert few.absent == (3 if tp == 2 else 1)
+    assert few.plan.gpus * (1 + few.absent) == 1024
+    for one, other in zip(
+        _of_first_sample(given), _of_first_sample(given, whole_steps=True), strict=True
+    ):
+        assert one["step_time_s"] == pytest.approx(other["step_time_s"], rel=1e-4)
+        assert one["carried_bytes"] == pytest.approx(other["carried_bytes"], rel=1e-9)
+        if tp == 4:
+            # rings of other replicas have paths of the same mean latency
+            assert {name for name in one if one[name] != other[name]} == set()
+
+
+@pytest.mark.usefixtures("very_long")
+def test_few_replicas_take_about_as_long_as_all_under_a_drawn_load(deep):
+    given = deep({"tp": 2, "pp": 2, "ep": 8, "micro_batches": 4}, gpus=1024,
+                 fabrics=("fat-tree", "rail", "topoopt"), **FEW)  # fmt: skip
+    found, whole = (compare(given.model_copy(update={"whole_steps": it})) for it in (False, True))
+    for one, other in zip(found.results, whole.results, strict=True):
+        assert one.step_time_s == pytest.approx(other.step_time_s, rel=0.01)
+        # circuits of TopoOpt join replicas, which are simulated whole then
+        assert (one.run_hash == other.run_hash) is (one.fabric == "topoopt")
+        assert (one.events == other.events) is (one.fabric == "topoopt")
+
+
+@pytest.mark.usefixtures("very_long")
+@pytest.mark.parametrize("gpus", [4096, 16384, 65536])
+def test_tasks_of_a_very_long_step_do_not_grow_with_the_job(deep, gpus):
+    """What is built and simulated is counted in workers, token counts and tasks."""
+    job = prepare(deep({"tp": 2, "pp": 2, "ep": 8, "micro_batches": 4}, gpus=gpus))
+    few = Budget(job).played
+    graph = few.workload(Sample(0, 0), 8).graph
+    assert few.plan.groups_per_stage == 8
+    assert len(graph.worker_server) == 2 * 8 * 2
+    assert graph.demands[0].counts.shape[0] == 2 * 8
+    assert sum(len(role.program) * len(role.workers) for role in graph.roles) == 68_576
+    rings = {family.name: family.absent for family in graph.families}
+    assert rings["dp-expert"] == few.absent == gpus // (2 * 16) // 8 - 1
+    # on the first servers of each stage
+    assert graph.worker_server[len(graph.worker_server) // 2] == gpus // 8 // 2
+
+
+@pytest.mark.usefixtures("very_long")
+@pytest.mark.parametrize(
+    "changes",
+    [{"whole_steps": True}, {"fail": ("server:1",)}, {"fabrics": ("topoopt",)}, {"gpus": 256}],
+)
+def test_all_replicas_are_simulated_where_a_few_would_not_do(deep, changes):
+    plan = {"tp": 2, "pp": 2, "ep": 8, "micro_batches": 4}
+    assert Budget(prepare(deep(plan, **{"gpus": 1024, **changes}))).played is None
+
+
+def test_the_step_that_is_tried_does_not_grow_with_the_job(deep):
+    """A count of layers x micro-batches x GPUs, and that the forecast grows in proportion."""
+    tried = [Budget(prepare(deep(gpus=gpus))).tried for gpus in (4096, 16384, 65536)]
+    sizes = {(each.job.plan.gpus, each.job.plan.micro_batches) for each in tried}
+    assert len(sizes) == 1
+    ratios = [each.ratio / tried[0].ratio for each in tried]
+    assert ratios == pytest.approx([1, 4, 16])
+
+
+@pytest.mark.parametrize(("micro_batches", "kept"), [(2, 8), (160, 4), (320, 2), (900, 2)])
+def test_two_of_large_replicas_will_do(deep, micro_batches, kept):
+    """40 replicas of 32 layers on 256 GPUs."""
+    job = prepare(deep({**PLAN, "micro_batches": micro_batches}, gpus=10240))
+    assert with_few_replicas(job).plan.groups_per_stage == kept
+
+
 def test_a_long_step_is_one_of_five_million_layers_micro_batches_and_gpus(deep, monkeypatch):
     job = prepare(deep())
     assert Budget(job).part is None
@@ -130,7 +258,7 @@ def test_a_run_of_the_part_is_in_proportion_to_the_whole():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(part_step, "_scaled", scale)
-        found = PartStep(None, 0.1, 16, 120).estimates(whole, parts)
+        found = PartStep(None, 0.1, 16, 120, 8).estimates(whole, parts)
     assert scaled == [(2.2, 5.0), (1.5, 10.0)]
     assert all(one.is_estimate for one in found)
     assert [one.attempt for one in found] == [one.attempt for one in parts[2:]]
