@@ -159,7 +159,7 @@ impl PhaseBook {
         py.detach(|| lock(&self.book).all_hops())
     }
 
-    /// About how many packet-hops it is without what is met again over the same links.
+    /// About how many packet-hops of whole steps are simulated, some of which repeat.
     fn placed_hops(&self, py: Python<'_>) -> u64 {
         py.detach(|| lock(&self.book).placed_hops())
     }

@@ -95,7 +95,7 @@ class Phases:
 
     @property
     def placed_hops(self) -> int:
-        """About how many packet-hops it is without what is met again over the same links."""
+        """About how many packet-hops of whole steps are simulated, some of which repeat."""
         return self.book.placed_hops()
 
     def survey(

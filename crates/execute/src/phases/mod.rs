@@ -68,6 +68,8 @@ struct Known {
     stretch: Option<f64>,
     /// About how many packet-hops it is.
     hops: u64,
+    /// How many of these are simulated of a whole step, where it has parts that are alike.
+    alone: u64,
     /// Whether it is the same under any switch.
     moves: bool,
 }
@@ -87,10 +89,13 @@ pub struct PhaseBook {
     known: FxHashMap<u128, Known>,
     /// About how many packet-hops everything that was met is, equal phases included.
     all_hops: u64,
-    /// The phases that were met, by what they are and the links that they are on.
+    /// The phases that this step has met, by what they are and, unless that makes no difference,
+    /// the links that they are on.
     placed: FxHashSet<u128>,
-    /// About how many packet-hops they are, each once.
-    placed_hops: u64,
+    /// About how many packet-hops the phases of each step are, each once.
+    fewest_hops: u64,
+    /// The same, each as often as it was met.
+    most_hops: u64,
     /// Phases that are to be simulated, by purpose and digest, with their packet-hops.
     pending: BTreeMap<(usize, u128), (Phase, u64)>,
     pending_bytes: usize,
@@ -132,7 +137,8 @@ impl PhaseBook {
             known: FxHashMap::default(),
             all_hops: 0,
             placed: FxHashSet::default(),
-            placed_hops: 0,
+            fewest_hops: 0,
+            most_hops: 0,
             pending: BTreeMap::new(),
             pending_bytes: 0,
             counts: Vec::new(),
@@ -145,7 +151,7 @@ impl PhaseBook {
         self.chosen = Some(purposes);
     }
 
-    /// The indices of a graph's purposes; new ones are added.
+    /// The indices of the purposes of a graph, whose step begins; new ones are added.
     ///
     /// # Errors
     /// If a purpose whose phases are to be simulated is none of the graph's.
@@ -155,6 +161,8 @@ impl PhaseBook {
             let list = names.join(", ");
             return Err(invalid(format!("purpose '{unknown}': expected {list}")));
         }
+        // A whole step begins with nothing known.
+        self.placed.clear();
         let mut index = |name: &String| {
             self.purposes.iter().position(|known| known == name).unwrap_or_else(|| {
                 self.purposes.push(name.clone());
@@ -186,11 +194,17 @@ impl PhaseBook {
         self.all_hops
     }
 
-    /// About how many packet-hops it is without what is met again over the same links, or under
-    /// any one switch: what of a whole step is simulated, but where circuits change by the clock.
+    /// About how many packet-hops of the whole steps are simulated: all where circuits change by
+    /// the clock.
+    ///
+    /// A phase that a step meets again, over the same links or under any one switch, is simulated
+    /// again if its members begin at other times, or it meets others. How often that is so shows
+    /// in the run alone. So this is the geometric mean of never and always: wrong by the same
+    /// factor at most, whichever is true.
     pub fn placed_hops(&self) -> u64 {
         let by_clock = self.network.parts.iter().any(|part| part.follows_clock());
-        if by_clock { self.all_hops } else { self.placed_hops }
+        let mean = (self.fewest_hops as f64 * self.most_hops as f64).sqrt().round() as u64;
+        if by_clock { self.all_hops } else { mean }
     }
 
     /// Bytes that the phases still to be simulated take of the memory, beyond which no more are
@@ -217,29 +231,36 @@ impl PhaseBook {
         if phase.is_empty() {
             return 1.0;
         }
-        let is_new = self.placed.insert(place.digest());
         let digest = phase.digest();
         let mean = self.counts[kind].mean();
-        if let Some(known) = self.known.get(&digest) {
-            self.all_hops = self.all_hops.saturating_add(known.hops);
-            let again = if is_new && !known.moves { known.hops } else { 0 };
-            self.placed_hops = self.placed_hops.saturating_add(again);
+        if let Some(&known) = self.known.get(&digest) {
+            self.note_hops(known, digest, place.digest());
             return known.stretch.unwrap_or(mean);
         }
         let count = &mut self.counts[kind];
         count.distinct += 1;
         count.bytes += phase.bytes();
         let hops = phase.packet_hops(&self.network, self.options.config.mtu);
-        self.all_hops = self.all_hops.saturating_add(hops);
         let parts = phase.alike_parts(&self.network);
-        self.placed_hops = self.placed_hops.saturating_add(hops / parts.unwrap_or(1));
-        self.known.insert(digest, Known { stretch: None, hops, moves: parts.is_some() });
+        let alone = hops / parts.unwrap_or(1);
+        let known = Known { stretch: None, hops, alone, moves: parts.is_some() };
+        self.known.insert(digest, known);
+        self.note_hops(known, digest, place.digest());
         let is_chosen =
             (self.chosen.as_ref()).is_none_or(|chosen| chosen.contains(&self.purposes[kind]));
         if self.is_open && is_chosen && !self.is_full() {
             self.keep(kind, digest, phase, hops);
         }
         mean
+    }
+
+    /// Notes the packet-hops of a phase that a step meets.
+    fn note_hops(&mut self, phase: Known, digest: u128, placed: u128) {
+        self.all_hops = self.all_hops.saturating_add(phase.hops);
+        self.most_hops = self.most_hops.saturating_add(phase.alone);
+        if self.placed.insert(if phase.moves { digest } else { placed }) {
+            self.fewest_hops = self.fewest_hops.saturating_add(phase.alone);
+        }
     }
 
     /// Keeps a phase for simulation, if it is among the chosen.

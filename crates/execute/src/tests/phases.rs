@@ -365,3 +365,25 @@ fn what_is_met_after_a_sample_was_drawn_is_not_simulated() {
         assert_eq!((book.pending().0, of_all_to_alls(&book).distinct), (pending, 2));
     }
 }
+
+/// A whole step simulates a phase once at least, and as often as it is met at most; the next step
+/// begins with nothing known.
+#[test]
+fn what_whole_steps_simulate_is_guessed_between_once_and_each_time() {
+    let matrices = [uneven(4, 20_000), uneven(4, 90_000)];
+    let network = packet(4);
+    let hops = |steps: &[&[u32]]| {
+        let mut book = PhaseBook::new(&network, &options("ideal"), Some(0)).unwrap();
+        for order in steps {
+            run(TransferModel::Phases(&mut book), &all_to_alls(&matrices, order), &network);
+        }
+        book.placed_hops()
+    };
+    let [first, second] = [hops(&[&[0]]), hops(&[&[1]])];
+    assert!(first > 0 && second > first);
+    assert!(hops(&[&[0, 1]]).abs_diff(first + second) <= 1);
+    assert!(hops(&[&[0, 0, 0, 0]]).abs_diff(2 * first) <= 1);
+    assert!(hops(&[&[0, 1], &[0, 1], &[1]]).abs_diff(2 * first + 3 * second) <= 1);
+    let between = ((first + second) as f64 * (first + 3 * second) as f64).sqrt();
+    assert!((hops(&[&[0, 1, 1, 1]]) as f64 - between).abs() < 1.0);
+}

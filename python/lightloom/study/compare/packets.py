@@ -21,12 +21,13 @@ from lightloom.study.compare.job import Job
 from lightloom.study.compare.scenario import PacketOptions, Scenario, packet_options
 from lightloom.units import show_time, to_ps
 
-#: data-packet-hops per second and core, on the safe side; a fabric is on one core
-RATE_PER_S = 2_000_000
+#: packet-hops per second and core, on the safe side (small networks take 15 million); the phases of
+#: a fabric are on one core, samples of whole steps may be on several
+RATE_PER_S = 5_000_000
 #: seconds beyond which a comparison has to be asked for
 LONG_S = 600.0
-#: packet-hops that do not repeat up to which steps are simulated whole, unless asked otherwise
-WHOLE_HOPS = 240_000_000
+#: packet-hops to simulate up to which steps are simulated whole, unless asked otherwise: 2 minutes
+WHOLE_HOPS = 120 * RATE_PER_S
 
 
 def packets_like(scenario: Scenario) -> Packets:
@@ -136,7 +137,7 @@ def prediction(phases: Mapping[str, Phases], options: PacketOptions, *, whole: b
         hops = sum(each.all_hops for each in phases.values())
         simulated = sum(_whole_hops(each, options) for each in phases.values())
         repeats = (
-            "" if simulated == hops else f", of which {simulated / 1e6:,.1f} or more do not repeat"
+            "" if simulated == hops else f", about {simulated / 1e6:,.1f} of which are simulated"
         )
         return f"packets: whole steps, {hops / 1e6:,.1f} million packet-hops{repeats}, {expected}"
     pending = sum(each.pending[0] for each in phases.values())

@@ -148,7 +148,7 @@ class Book:
 
 @pytest.mark.parametrize(
     ("hops", "text"),
-    [(10**8, "about 50 s"), (10**9, "about 8 minutes"), (6 * 10**10, "about 8 hours")],
+    [(10**8, "about 20 s"), (10**9, "about 3 minutes"), (6 * 10**10, "about 3 hours")],
 )
 def test_guesses_are_rough(hops, text):
     sampled = PacketOptions(phases=5)
