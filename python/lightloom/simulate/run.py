@@ -26,7 +26,7 @@ from lightloom.simulate.step import StepRunner
 from lightloom.workload.task_graph import TaskGraph
 
 #: packet-hops, of a whole step as packets, beyond which a run has to be asked for: ten minutes
-MAX_PACKET_HOPS = 600 * 2_000_000
+MAX_PACKET_HOPS = 600 * 5_000_000
 #: maximum number of times that a step is run until it meets no phase that was not simulated
 MAX_ROUNDS = 4
 

@@ -72,6 +72,8 @@ struct Known {
     alone: u64,
     /// Whether it is the same under any switch.
     moves: bool,
+    /// Whether its transfers share links, as those of rings and sends do not.
+    shares: bool,
 }
 
 /// The phases of steps on one network.
@@ -94,7 +96,7 @@ pub struct PhaseBook {
     placed: FxHashSet<u128>,
     /// About how many packet-hops the phases of each step are, each once.
     fewest_hops: u64,
-    /// The same, each as often as it was met.
+    /// The same, each whose transfers share links as often as it was met.
     most_hops: u64,
     /// Phases that are to be simulated, by purpose and digest, with their packet-hops.
     pending: BTreeMap<(usize, u128), (Phase, u64)>,
@@ -197,10 +199,11 @@ impl PhaseBook {
     /// About how many packet-hops of the whole steps are simulated: all where circuits change by
     /// the clock.
     ///
-    /// A phase that a step meets again, over the same links or under any one switch, is simulated
-    /// again if its members begin at other times, or it meets others. How often that is so shows
-    /// in the run alone. So this is the geometric mean of never and always: wrong by the same
-    /// factor at most, whichever is true.
+    /// An all-to-all that a step meets again, over the same links or under any one switch, is
+    /// simulated again if its members begin at other times, or it meets others. How often that is
+    /// so shows in the run alone. So this is the geometric mean of never and always: wrong by the
+    /// same factor at most, whichever is true. Rings and sends, whose transfers share no link, are
+    /// taken to be simulated once.
     pub fn placed_hops(&self) -> u64 {
         let by_clock = self.network.parts.iter().any(|part| part.follows_clock());
         let mean = (self.fewest_hops as f64 * self.most_hops as f64).sqrt().round() as u64;
@@ -243,7 +246,8 @@ impl PhaseBook {
         let hops = phase.packet_hops(&self.network, self.options.config.mtu);
         let parts = phase.alike_parts(&self.network);
         let alone = hops / parts.unwrap_or(1);
-        let known = Known { stretch: None, hops, alone, moves: parts.is_some() };
+        let (moves, shares) = (parts.is_some(), phase.shares_links());
+        let known = Known { stretch: None, hops, alone, moves, shares };
         self.known.insert(digest, known);
         self.note_hops(known, digest, place.digest());
         let is_chosen =
@@ -257,8 +261,11 @@ impl PhaseBook {
     /// Notes the packet-hops of a phase that a step meets.
     fn note_hops(&mut self, phase: Known, digest: u128, placed: u128) {
         self.all_hops = self.all_hops.saturating_add(phase.hops);
-        self.most_hops = self.most_hops.saturating_add(phase.alone);
-        if self.placed.insert(if phase.moves { digest } else { placed }) {
+        let is_new = self.placed.insert(if phase.moves { digest } else { placed });
+        if is_new || phase.shares {
+            self.most_hops = self.most_hops.saturating_add(phase.alone);
+        }
+        if is_new {
             self.fewest_hops = self.fewest_hops.saturating_add(phase.alone);
         }
     }

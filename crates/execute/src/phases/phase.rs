@@ -131,6 +131,11 @@ impl Phase {
         self.transfers.is_empty()
     }
 
+    /// Whether transfers share a link.
+    pub(super) fn shares_links(&self) -> bool {
+        self.paths.len() > self.links.len()
+    }
+
     /// Bytes of all transfers.
     pub(super) fn bytes(&self) -> u64 {
         self.transfers.iter().map(|transfer| transfer.bytes).sum()

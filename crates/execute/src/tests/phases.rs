@@ -387,3 +387,22 @@ fn what_whole_steps_simulate_is_guessed_between_once_and_each_time() {
     let between = ((first + second) as f64 * (first + 3 * second) as f64).sqrt();
     assert!((hops(&[&[0, 1, 1, 1]]) as f64 - between).abs() < 1.0);
 }
+
+/// Transfers of a ring share no link: it is taken to be simulated once in each step.
+#[test]
+fn rings_that_repeat_are_guessed_once() {
+    let hops = |times: usize| {
+        let mut graph = empty_graph(1, 4, 1);
+        graph.families.push(family("dp", &[4]));
+        graph.families[1].workers = [0, 1, 2, 3].map(WorkerId).to_vec();
+        let once = [ring(CollectiveKind::Broadcast, 1, 400_000, 0), wait(1)];
+        graph.roles[0].tasks = once.repeat(times);
+        let network = packet(4);
+        let mut book = PhaseBook::new(&network, &options("ideal"), Some(0)).unwrap();
+        run(TransferModel::Phases(&mut book), &graph, &network);
+        (book.all_hops(), book.placed_hops())
+    };
+    let [(all, once), (twice, again)] = [1, 2].map(hops);
+    assert!(once > 0 && twice == 2 * all);
+    assert_eq!(again, once);
+}

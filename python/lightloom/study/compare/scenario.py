@@ -441,8 +441,8 @@ class PacketOptions(Strict):
     phases: Annotated[Literal["whole", "all"] | int | None, BeforeValidator(_phases)] = Field(
         None,
         description="Whole steps as packets, or distinct phases alone that stretch flows: all, or N"
-        " per purpose and fabric; by default whole steps up to 240 million packet-hops that do not"
-        " repeat, else all phases.",
+        " per purpose and fabric; by default whole steps up to 600 million packet-hops to simulate,"
+        " else all phases.",
     )
     repeats: Literal["once", "each", "together"] = Field(
         "once",
