@@ -391,12 +391,12 @@ fn what_whole_steps_simulate_is_guessed_between_once_and_each_time() {
 /// Transfers of a ring share no link: it is taken to be simulated once in each step.
 #[test]
 fn rings_that_repeat_are_guessed_once() {
-    let hops = |times: usize| {
+    let hops = |times| {
         let mut graph = empty_graph(1, 4, 1);
         graph.families.push(family("dp", &[4]));
         graph.families[1].workers = [0, 1, 2, 3].map(WorkerId).to_vec();
-        let once = [ring(CollectiveKind::Broadcast, 1, 400_000, 0), wait(1)];
-        graph.roles[0].tasks = once.repeat(times);
+        let one = |at| [ring(CollectiveKind::Broadcast, at, 400_000, 0), wait(at)];
+        graph.roles[0].tasks = (1..=times).flat_map(one).collect();
         let network = packet(4);
         let mut book = PhaseBook::new(&network, &options("ideal"), Some(0)).unwrap();
         run(TransferModel::Phases(&mut book), &graph, &network);
