@@ -11,7 +11,7 @@ from lightloom.inputs.fields import parse
 from lightloom.inputs.strict import Strict
 
 #: tables that ``lightloom packets`` alone has, and what stands for them elsewhere
-_TABLES_OF_PACKETS = ("network", "packet", "queue", "transport")
+_TABLES_OF_PACKETS = ("network", "queue", "transport")
 _HINT_OF_PACKETS = (
     "; 'lightloom packets' has it: here the fabric is the network, of which fat-tree.ecmp says "
     "what hashing reaches; packets.transport says which flows are hashed (roce) or sprayed (ndp)"

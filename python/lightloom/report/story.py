@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.report.components import COMPONENTS
 from lightloom.report.supply_text import listed, scarcity
 from lightloom.study.compare.advice import Advice, advise, eligible, undecided
@@ -76,6 +77,7 @@ def doubts(comparison: Comparison) -> str:
         build = advise(results).build
         clauses += _value(eligible(results), build)
         clauses += _loads([result for result in results if result is not build], build)
+        clauses += _hashing(results)
     clauses += [_circuits(result) for result in results if result.link_up is not None]
     if not comparison.memory.get("fits", True):
         clauses.append("the plan does not fit the memory of the GPUs")
@@ -115,6 +117,29 @@ def _value(results: Sequence[FabricResult], build: FabricResult) -> list[str]:
     more = _percent(highest / build.perf_per_cluster_usd - 1)
     names = listed([r.fabric for r in best])
     return [f"{names} {verb} {more} more than {build.fabric} per dollar of the whole cluster"]
+
+
+def _hashing(results: Sequence[FabricResult]) -> list[str]:
+    """Which trees tie with a rail, as no flow is hashed in them by default."""
+    fastest = [result for result in results if result.tied_with_fastest]
+    rails = [result.fabric for result in fastest if result.kind == "rail"]
+    trees = [result for result in fastest if _chooses_uplinks(result)]
+    if not rails or not trees:
+        return []
+    ties = "ties" if len(trees) == 1 else "tie"
+    names = listed([result.fabric for result in trees])
+    return [
+        f"{names} {ties} with {listed(rails)} because switches choose uplinks by load; where they "
+        f"hash flows, trees are slower (--set {trees[0].kind}.ecmp=0.6)"
+    ]
+
+
+def _chooses_uplinks(result: FabricResult) -> bool:
+    """Whether flows cross uplinks of the fabric, at the share that adaptive routing reaches."""
+    main = result.switching.main
+    if result.kind not in ("fat-tree", "oversub") or main is None or main.tiers == 1:
+        return False
+    return result.parameters["ecmp"] == uplink_efficiency() and not result.packets
 
 
 def confidence(comparison: Comparison) -> str:

@@ -5,6 +5,7 @@ import dataclasses
 from tests.property.test_story import doubt, result, verdict
 
 from lightloom.fabric import Switches
+from lightloom.fabric.interconnect import uplink_efficiency
 from lightloom.hardware import load_ownership
 from lightloom.report.failures_table import failures_sentence
 from lightloom.report.price_table import sentence
@@ -40,6 +41,25 @@ def test_a_tie_goes_to_the_cheaper_network():
     assert verdict(TREE, result("oversub", 10.01, 7e6)).startswith(
         "Build oversub: as fast as fat-tree (1.001x) at 70 % of its network cost."
     )
+
+
+def test_a_tie_of_a_tree_with_a_rail_is_explained():
+    """It holds where uplinks are chosen by load, and where the tree has any."""
+    rail = result("rail", 10.0, 1e7)
+    assert "ties with rail" not in doubt(TREE, rail)
+    two_tiers = SwitchGear((Switches("eps_port", 400, 128, 24, 3072, tiers=2),))
+    by_load = {"ecmp": uplink_efficiency()}
+    tree = dataclasses.replace(TREE, switching=two_tiers, parameters=by_load)
+    one_tier = SwitchGear((Switches("eps_port", 400, 128, 1, 128, tiers=1),))
+    assert (
+        "Fat-tree ties with rail because switches choose uplinks by load; where they hash flows, "
+        "trees are slower (--set fat-tree.ecmp=0.6)"
+    ).lower() in doubt(tree, rail).lower().replace("\N{NO-BREAK SPACE}", " ")
+    hashed = dataclasses.replace(tree, parameters={"ecmp": 0.6})
+    slower = dataclasses.replace(tree, tied_with_fastest=False)
+    small = dataclasses.replace(tree, switching=one_tier)
+    for other in (hashed, slower, small):
+        assert "ties with rail" not in doubt(other, rail)
 
 
 def test_circuits_without_a_byte_are_not_advised():

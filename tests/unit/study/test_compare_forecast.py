@@ -130,7 +130,7 @@ def test_every_run_of_a_comparison_is_forecast(policies):
     # one of the two candidates of split is the first sample
     assert {"split=on", "split=off"} <= set(result.variants_s)
     runs = len(result.sample_step_times_s) + len(result.variants_s) - 1
-    assert forecast._runs(made, made.fabrics[0]) + 1 == runs
+    assert forecast._runs(made, made.fabrics[0], None, 1.0) + 1 == runs
 
 
 def test_a_candidate_that_is_not_much_slower_is_run_once():
