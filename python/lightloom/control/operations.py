@@ -28,6 +28,7 @@ from lightloom.control.report import ChangeReport
 from lightloom.errors import InputError, echo
 from lightloom.inputs.strict import Name, Strict
 
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Circuits = Annotated[tuple[Name, ...], Field(max_length=65_536)]
 ChangeKind = Literal["apply", "reapply", "roll-back", "adopt"]
 #: makes a change of circuits: wanted, reason, kind, mode, fingerprint
@@ -98,8 +99,10 @@ class PlannedChange(Strict):
         The circuits that it leads to, such as ``0/1-3/0``.
     conflicts
         What becomes of cross-connects of others.
+    port_map
+        Fingerprint of the port map that its circuits are counted by; always checked.
     seen
-        Fingerprint of what it was made from.
+        Fingerprint of all that it was made from: port map, journal and switches.
     """
 
     region: Name
@@ -107,7 +110,8 @@ class PlannedChange(Strict):
     wanted: Circuits
     why: Annotated[str, Field(max_length=4096)]
     conflicts: ConflictMode
-    seen: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    port_map: Digest
+    seen: Digest
 
 
 def parse_target(value: object) -> Target:
@@ -160,6 +164,7 @@ def plan(
         wanted=tuple(map(str, sorted(wanted))),
         why=why,
         conflicts=conflicts or controller.region.change.conflicts,
+        port_map=controller.port_map.fingerprint,
         seen=controller.fingerprint(),
     )
     document: Document = {
@@ -295,7 +300,7 @@ async def apply(
     change
         What makes a change of circuits, if not the controller alone.
     checks
-        Whether it is refused if anything has changed since it was planned.
+        Whether it is refused if the journal or the switches have changed since it was planned.
     at_once
         Whether it is made outside the change window, too.
 
@@ -304,11 +309,16 @@ async def apply(
     InputError
         If it is of another region, or a circuit does not exist.
     ControlError
-        If it is refused; no command was sent.
+        If it is refused, as it is by another port map; no command was sent.
     """
     if planned.region != controller.region.name:
         raise StateError(
             f"the plan is of region {echo(planned.region)}, not of {controller.region.name}"
+        )
+    if planned.port_map != controller.port_map.fingerprint:
+        raise StateError(
+            f"{controller.region.name}: the plan was made with another port map, by which its "
+            "circuits are other ones; nothing was sent: plan again"
         )
     seen = planned.seen if checks else None
     wanted = _parsed(controller, planned.wanted)

@@ -53,14 +53,19 @@ class OpenRegion:
         The port map of the region's file; the controller counts by that of its journal.
     """
 
+    path: Path
     file: RegionFile
-    folder: Path
     controller: RegionController
     journal: Journal
     failures: RegionFailures
     metrics: ControlMetrics
     log: ControlLog
     file_map: PortMap
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are."""
+        return self.path.parent
 
     @property
     def map_change(self) -> MapChange:
@@ -79,6 +84,22 @@ class OpenRegion:
             raise PortMapError(
                 f"{self.file_map.name} has changed since the last change of circuits: "
                 f"{self.map_change}; look at it, and take it up, with lightloom control remap"
+            )
+
+    def check_files(self) -> None:
+        """Check that the files still have the port map that this process counts by.
+
+        Raises
+        ------
+        InputError
+            If they have another one, or cannot be read.
+        """
+        now = read_region(self.path).read_port_map(self.folder)
+        change = MapChange(self.controller.port_map, now)
+        if not change.is_empty:
+            raise PortMapError(
+                f"{now.name} has changed since the service started: {change}; stop the service and "
+                "take it up with lightloom control remap, or restore the file"
             )
 
 
@@ -129,7 +150,7 @@ def open_region(
     controller = RegionController(file, port_map, drivers, journal, listener=log)
     failures = RegionFailures(controller)
     failures.load()
-    return OpenRegion(file, folder, controller, journal, failures, metrics, log, file_map)
+    return OpenRegion(path, file, controller, journal, failures, metrics, log, file_map)
 
 
 @contextlib.asynccontextmanager
@@ -235,6 +256,7 @@ async def serve(region: OpenRegion, ready: Callable[[str], None], page: str = ""
             demand_timeout_s=settings.demand_timeout_s,
             notify=region.log,
         )
+        session.check_files = region.check_files
         if settings.http_port is not None:
             server.pages |= region_pages(session, region.metrics, region.log, page)
         service = ControlService(session, settings, region.folder, tokens, region.log)

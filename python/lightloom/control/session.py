@@ -59,6 +59,9 @@ LEAST_ROLE = {
     "remove": ClientRole.OPERATOR,
 }
 
+#: requests in which an operator numbers servers by the port map of the files; a job, by that of its
+#: greeting
+BY_NUMBER = {"plan", "apply", "fail", "repair"}
 
 #: what makes the header of a reply
 _Serving = Coroutine[None, None, Document]
@@ -135,6 +138,8 @@ class RegionSession:
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
         self.operators = OperatorRequests(self)
+        #: refuses once the files have another port map; reads them, outside the loop
+        self.check_files: Callable[[], None] | None = None
         #: the last demand; None before the first
         self.demand: SeenDemand | None = None
         #: what is wrong with light and ports, by cross-connect or port
@@ -227,6 +232,9 @@ class RegionSession:
                 f"{least}"
             )
         self._metrics.count_request(name)
+        is_operator = member.role is ClientRole.OPERATOR
+        if is_operator and name in BY_NUMBER and self.check_files is not None:
+            await asyncio.to_thread(self.check_files)
         return await handlers[name](member, frame)
 
     def enter(self, member: ServiceMember) -> None:

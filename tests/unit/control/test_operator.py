@@ -14,8 +14,11 @@ from tests.control_regions import emulated
 from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.example import write_example
-from lightloom.control.operator import serving
+from lightloom.control.operations import PlannedChange
+from lightloom.control.operator import operator_of, serving
+from lightloom.control.refusals import ControlError
 from lightloom.control.running import open_region, serve
+from lightloom.control.token import token_for
 
 
 @pytest.fixture
@@ -261,3 +264,109 @@ def test_drift_is_seen_under_load(region):
         age_s, reply = asyncio.run(job())
     assert reply["circuits"] == []
     assert age_s < 1.0
+
+
+def swap_servers(path):
+    """Give each of the first two servers the number of the other; return what was there."""
+    ports = path.parent / "ports.csv"
+    before = ports.read_text()
+    head, *rows = before.splitlines()
+    ports.write_text("\n".join([head, *rows[2:4], *rows[:2], *rows[4:]]) + "\n")
+    return before
+
+
+def test_a_plan_counts_by_its_port_map_alone(region, control, tmp_path):
+    """Whatever else is skipped: the circuits of a plan are never made at other machines."""
+    path, emulator = region
+    plan = tmp_path / "plan.json"
+    assert control("plan", path, "--add", "0/0-2/0", "--json", plan)[0] == 0
+    before = swap_servers(path)
+    message = "the plan was made with another port map, by which its circuits are other ones"
+    for words in ((), ("--yes",)):
+        status, _, err = control("apply", path, plan, *words)
+        assert status == 2
+        assert err.splitlines()[-1] == f"lightloom: region: {message}; nothing was sent: plan again"
+    planned = PlannedChange.model_validate(json.loads(plan.read_text())["plan"])
+
+    async def insist():
+        async with operator_of(path) as operator:
+            with pytest.raises(ControlError, match=message):
+                await operator.apply(planned, checks=False)
+
+    asyncio.run(insist())
+    with served(path):
+        asyncio.run(insist())
+    assert not lit(emulator)
+    (path.parent / "ports.csv").write_text(before)
+    assert control("remap", path, "--apply", "--yes")[0] == 0
+    assert control("apply", path, plan)[0] == 0
+    assert lit(emulator) == {1: 17, 5: 13}
+    # a switch that has changed since is no reason to skip what was read at it, either
+    assert control("plan", path, "--remove", "0/0-2/0", "--json", plan)[0] == 0
+    emulator.matrix.change([], [(8, 24)])
+    status, _, err = control("apply", path, plan, "--yes")
+    assert (status, lit(emulator)) == (2, {1: 17, 5: 13, 8: 24})
+    assert "have changed since the plan was made" in err
+
+
+CHANGES = (
+    ("apply", "--add", "1/1-3/1", "--yes"),
+    ("apply", "--circuits", "wanted.txt", "--yes"),
+    ("apply", "--clear", "--yes"),
+    ("apply", "--reapply", "--yes"),
+    ("apply", "--adopt", "--yes"),
+    ("rollback", "--apply", "--yes"),
+    ("drain", "nic:0/0"),
+    ("resume", "nic:0/0"),
+)
+
+
+def test_a_service_refuses_operators_by_another_port_map(region, control, tmp_path, monkeypatch):
+    path, emulator = region
+    ports = path.parent / "ports.csv"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wanted.txt").write_text("0/0-2/0\n")
+    demand = np.zeros((32, 32), np.uint64)
+    demand[0, 31] = 10**9
+
+    async def ask_as_job():
+        address = f"unix:{path.parent / 'region.sock'}"
+        async with ControlClient(address, token_for(path.parent / "region.token")) as client:
+            failed = await client.request("fail", parts=["nic:2/1"])
+            return failed, await client.circuits_for(demand)
+
+    def all_refused(message):
+        there = lit(emulator)
+        for command, *words in CHANGES:
+            status, _, err = control(command, path, *words)
+            assert (status, lit(emulator)) == (2, there), (command, words)
+            assert len(err.splitlines()) == 1, err
+            assert message in err
+
+    with served(path):
+        assert control("apply", path, "--add", "0/0-1/0", "--yes")[0] == 0
+        before = swap_servers(path)
+        all_refused(
+            "ports.csv has changed since the service started: servers are in another order, and "
+            "with them the ranks of a job; stop the service and take it up with lightloom control "
+            "remap, or restore the file"
+        )
+        # who names no circuit, and the job, go on
+        assert control("service", path, "--pause", "new map")[0] == 0
+        assert control("service", path, "--go-on")[0] == 0
+        assert all(reply["ok"] for reply in asyncio.run(ask_as_job()))
+        ports.write_text("server,nic\n")
+        all_refused("ports.csv")
+        ports.unlink()
+        all_refused("ports.csv: no such file")
+        # the map counts, not the name of its file
+        (path.parent / "other.csv").write_text(before)
+        text = path.read_text()
+        path.write_text(text.replace("ports.csv", "other.csv"))
+        assert control("apply", path, "--clear", "--yes")[0] == 0
+        assert not lit(emulator)
+        path.write_text(text)
+        ports.write_text(before)
+        for command, *words in CHANGES[:1] + CHANGES[-2:]:
+            assert control(command, path, *words)[0] == 0, (command, words)
+    assert lit(emulator)

@@ -200,6 +200,7 @@ PLAN = {
     "wanted": ["0/0-1/0"],
     "why": "w",
     "conflicts": "safe",
+    "port_map": "0" * 64,
     "seen": "0" * 64,
 }
 TARGETS = (
