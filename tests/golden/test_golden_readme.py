@@ -30,7 +30,7 @@ def test_the_readme_shows_what_the_demo_prints(tmp_path, request):
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert sorted(os.listdir(tmp_path)) == ["report.html", "results.json", "timeline.json.gz"]
-    lines = [fill(line.rstrip(), 80) for line in run.stdout.splitlines()]
+    lines = [fill(line.rstrip(), 80, break_on_hyphens=False) for line in run.stdout.splitlines()]
     printed = "\n".join(lines) + "\n"
     if request.config.getoption("--update-golden"):
         README.write_text(text[: found.start(2)] + printed + text[found.end(2) :])
