@@ -18,8 +18,7 @@ from tests.fuzz.parser_inputs import inputs, pieces
 
 from lightloom.control.drivers.options import parse_switch_url, settings_from
 from lightloom.control.drivers.polatis_restconf import _port, _rows
-from lightloom.control.drivers.sonic import parse_table, readback_of
-from lightloom.control.drivers.sonic_gnmi import rows_of
+from lightloom.control.drivers.sonic import parse_table, readback_of, rows_of
 from lightloom.control.drivers.tl1 import (
     MAX_LINE_BYTES,
     MAX_MESSAGE_BYTES,

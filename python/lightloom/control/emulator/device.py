@@ -118,6 +118,9 @@ class EmulatedSwitch:
         Rows of a page of a TL1 reply; 0 for one page.
     has_plain_ports
         Whether a Calient switch numbers its ports; else their names are dotted.
+    has_state_module
+        Whether a SONiC switch reports in a module of its own; else in tables
+        of the module of its configuration.
     equipment
         Power supplies and fans, and what is wrong with each: empty if nothing is, ``empty`` where
         the slot is; else an operational status of OpenConfig, such as ``DISABLED``.
@@ -140,6 +143,7 @@ class EmulatedSwitch:
     yang_revision: str = ""
     page_rows: int = 0
     has_plain_ports: bool = False
+    has_state_module: bool = True
     equipment: dict[str, str] = field(
         default_factory=lambda: dict.fromkeys(("PSU 1", "PSU 2", "FAN 1", "FAN 2"), "")
     )

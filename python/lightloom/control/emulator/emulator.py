@@ -68,6 +68,9 @@ class EmulatedBehavior:
         Rows of a page of a TL1 reply; 0 for one page.
     has_plain_ports
         Whether a Calient switch numbers its ports, 1 to N; else their names are dotted.
+    has_state_module
+        Whether a SONiC switch reports in a module of its own, as its design document has it; else
+        in tables of the module of its configuration, as its guide for developers has it.
     """
 
     completion: CompletionTime = CompletionTime.SETTLED
@@ -83,6 +86,7 @@ class EmulatedBehavior:
     yang_revision: str = NEWEST_REVISION
     page_rows: int = 0
     has_plain_ports: bool = False
+    has_state_module: bool = True
 
 
 class Service(Protocol):
@@ -231,9 +235,9 @@ MODELS: dict[str, dict[str, str]] = {
         "ssh": "sonic+ssh",
         "gnmi": "sonic+gnmi",
         "gnmis": "sonic+gnmis",
-        # no driver speaks it: for other clients
+        "restconfs": "sonic+restconfs",
+        # no driver speaks it without TLS: for other clients
         "restconf": "http",
-        "restconfs": "https",
     },
 }
 
@@ -271,6 +275,7 @@ def _switch(
         yang_revision=behavior.yang_revision,
         page_rows=behavior.page_rows,
         has_plain_ports=behavior.has_plain_ports,
+        has_state_module=behavior.has_state_module,
         monitored_ports=frozenset(matrix.ports if behavior.has_monitors else ()),
     )
 

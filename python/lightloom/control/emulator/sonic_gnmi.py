@@ -72,7 +72,7 @@ class SonicGnmiService:
         await self._admit(context)
         models = [
             self._messages.ModelData(name=name, organization="SONiC", version="0.5")
-            for name in MODULES
+            for name in self._tree.modules
         ]
         models.append(
             self._messages.ModelData(name=PLATFORM, organization="OpenConfig working group")
