@@ -157,6 +157,11 @@ class EmulatedSwitch:
         """Whether it is powered and has started."""
         return self.matrix.now() >= self._up_at_s
 
+    @property
+    def up_for_s(self) -> float:
+        """For how long it has been up."""
+        return self.matrix.now() - self._up_at_s
+
     @contextlib.contextmanager
     def admitted(self, session: EmulatedSession) -> Iterator[None]:
         """Have a session while the context is open.

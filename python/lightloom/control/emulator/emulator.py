@@ -24,6 +24,7 @@ from lightloom.control.emulator.polatis_model import NEWEST_REVISION
 from lightloom.control.emulator.polatis_netconf import netconf_service
 from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
 from lightloom.control.emulator.polatis_scpi import ScpiService
+from lightloom.control.emulator.snmp import SnmpService
 from lightloom.control.emulator.sonic import SonicTables
 from lightloom.control.emulator.sonic_cli import sonic_cli_service
 from lightloom.control.emulator.sonic_gnmi import SonicGnmiService
@@ -229,6 +230,8 @@ MODELS: dict[str, dict[str, str]] = {
         "restconfs": "polatis+restconfs",
         "netconf": "polatis+netconf",
         "scpi": "polatis+scpi",
+        # no driver speaks it: monitoring reads it
+        "snmp": "snmp",
     },
     "calient": {"tl1": "calient+tl1"},
     "sonic": {
@@ -238,6 +241,7 @@ MODELS: dict[str, dict[str, str]] = {
         "restconfs": "sonic+restconfs",
         # no driver speaks it without TLS: for other clients
         "restconf": "http",
+        "snmp": "snmp",
     },
 }
 
@@ -300,6 +304,7 @@ def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> Servi
             "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
             "netconf": lambda: netconf_service(switch),
             "scpi": lambda: ScpiService(switch),
+            "snmp": lambda: SnmpService(switch),
         },
         "calient": {"tl1": lambda: TcpTl1Service(Tl1Server(switch, CalientDialect(switch)))},
         "sonic": {
@@ -308,6 +313,7 @@ def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> Servi
             "gnmis": lambda: SonicGnmiService(switch, tables, tls),
             "restconf": lambda: HttpService(switch, SonicRestconfApplication(switch, tables)),
             "restconfs": lambda: HttpService(switch, SonicRestconfApplication(switch, tables), tls),
+            "snmp": lambda: SnmpService(switch),
         },
     }
     return makers[model]
