@@ -83,9 +83,7 @@ class EmulatorOptions(Strict):
     restconfs_port: PortNumber | None = Field(None, description="TCP port of RESTCONF over TLS.")
     netconf_port: PortNumber | None = Field(None, description="TCP port of NETCONF.")
     scpi_port: PortNumber | None = Field(None, description="TCP port of SCPI.")
-    snmp_port: PortNumber | None = Field(
-        None, description="UDP port of SNMP 2c, to read only, community public."
-    )
+    snmp_port: PortNumber | None = Field(None, description="UDP port of SNMP 2c, read only.")
     gnmi_port: PortNumber | None = Field(None, description="TCP port of gNMI.")
     gnmis_port: PortNumber | None = Field(None, description="TCP port of gNMI over TLS.")
     trust: File | None = Field(

@@ -5,9 +5,10 @@ import io
 import json
 
 import pytest
-from tests.control_switches import emulate, run, setup
+from tests.control_switches import PROTOCOLS, connected, emulate, reached, run, setup
 
 from lightloom.cli import run_command
+from lightloom.control.drivers import sonic_platform
 from lightloom.control.drivers.openconfig_platform import components_of, described, equipment_of
 from lightloom.control.emulator.device import SwitchIdentity
 from lightloom.control.region_light import region_alarms
@@ -95,6 +96,90 @@ def test_a_driver_reads_what_an_emulated_switch_is_made_of():
             says = [str(one) for one in back.equipment]
             assert says == ["PSU 1 ok", "PSU 2 is disabled", "FAN 1 is not there", "FAN 2 ok"]
             assert (await driver.read_back(ports=False)).equipment == ()
+
+    run(check())
+
+
+#: as SONiC's guide for developers of optical circuit switches, and its scripts, print it
+SUMMARY = """\
+Platform: x86_64-ocs-molex_16x16-r0
+HwSKU: OCS
+Serial Number: H3603928
+Model Number: 1831800089
+Hardware Revision: 1.01
+"""
+PSUS = """\
+PSU    Model          Serial               HW Rev      Voltage (V)    Current (A)    Power (W)  Status       LED
+-----  -------------  -------------------  --------  -------------  -------------  -----------  -----------  -----
+PSU 1  G1251-0550WNJ  G1251551NJ240101384  R00               12.07           2.12        25.62  OK           green
+PSU 2  G1251-0550WNJ  G1251551NJ240101388  R00               12.06           2.56        30.87  NOT OK       red
+PSU 3  N/A            N/A                  N/A                N/A            N/A          N/A   NOT PRESENT  off
+PSU 4  N/A            N/A                  N/A                N/A            N/A          N/A   WARNING      off
+"""  # noqa: E501
+FANS = """\
+  Drawer    LED            FAN    Speed              Direction     Presence    Status          Timestamp
+--------  -----  -------------  -------  ---------------------  -----------  --------  -----------------
+FanTray0  green  FanTray0-Fan0     100%  FAN_DIRECTION_EXHAUST      Present        OK  20250530 02:55:06
+FanTray0    red  FanTray0-Fan1     100%  FAN_DIRECTION_EXHAUST      Present    Not OK  20250530 02:55:06
+     N/A    N/A       PSU0-Fan      N/A                    N/A  Not Present       N/A  20250530 02:55:06
+"""  # noqa: E501
+
+
+def test_what_sonics_commands_print():
+    said = sonic_platform.described(SwitchDescription("SONiC", "", "", (1, 1), {}), SUMMARY)
+    assert (said.model, said.serial) == ("1831800089", "H3603928")
+    parts = sonic_platform.equipment_of(PSUS, FANS)
+    assert [str(part) for part in parts] == [
+        "PSU 1 ok",
+        "PSU 2 is not ok",
+        "PSU 3 is not there",
+        "PSU 4 is warning",
+        "FanTray0-Fan0 ok",
+        "FanTray0-Fan1 is not ok",
+        "PSU0-Fan is not there",
+    ]
+    assert [part.kind for part in parts] == ["power supply"] * 4 + ["fan"] * 3
+    for nothing in ("", "Fan Not detected\n\n", "Error! Failed to get the number of PSUs!\n"):
+        assert sonic_platform.equipment_of(nothing, nothing) == ()
+        assert sonic_platform.described(said, nothing).model == ""
+
+
+@pytest.mark.parametrize("service", ["ssh", "restconfs"])
+def test_sonic_says_it_by_its_commands_and_by_restconf(service, tmp_path):
+    protocol = PROTOCOLS["cli" if service == "ssh" else "sonic-restconfs"]
+    for package in protocol.packages:
+        pytest.importorskip(package)
+
+    async def check():
+        async with (
+            reached(protocol, tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            emulator.switch.identity = SwitchIdentity("SONiC", "M", "S", "1.2")
+            description = await driver.connect()
+            assert (description.model, description.serial) == ("M", "S")
+            emulator.switch.equipment |= {"PSU 2": "DISABLED", "FAN 1": "empty"}
+            back = await driver.read_back()
+            word = "is not ok" if service == "ssh" else "is disabled"
+            says = [str(part) for part in back.equipment]
+            assert says == ["PSU 1 ok", f"PSU 2 {word}", "FAN 1 is not there", "FAN 2 ok"]
+            assert (await driver.read_back(ports=False)).equipment == ()
+
+    run(check())
+
+
+def test_commands_that_a_switch_does_not_know_say_nothing(tmp_path, monkeypatch):
+    pytest.importorskip("asyncssh")
+
+    async def check():
+        async with (
+            reached(PROTOCOLS["cli"], tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            for name in ("SUMMARY", "POWER_SUPPLIES", "FANS"):
+                monkeypatch.setattr(f"lightloom.control.drivers.sonic_cli.{name}", "nothing")
+            assert (await driver.connect()).serial == ""
+            assert (await driver.read_back()).equipment == ()
 
     run(check())
 
