@@ -9,6 +9,10 @@ The messages are those that pygnmi ships. Its client is not used: it has no dead
 that a cut connection would never be noticed, and without a file of certificates it trusts whichever
 one the switch presents.
 
+All requests name the target ``OC-YANG``, as those of SONiC's examples do: its server refuses
+subscriptions that name neither a target nor the origin ``openconfig``. A subscription only says
+when to read; what is sent has several forms.
+
 Model, serial, software, power supplies and fans are those of ``openconfig-platform``, where the
 switch has it.
 
@@ -24,7 +28,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +77,8 @@ from lightloom.control.switch import (
 )
 
 TCP_PORT = 8080
+#: of SONiC's examples of gNMI, for whatever a YANG module describes
+TARGET = "OC-YANG"
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 _DENIALS = {
     "INVALID_ARGUMENT": InvalidTargetError,
@@ -171,8 +177,9 @@ class SonicGnmi:
         if self._stub is None:
             raise SwitchDisconnectedError(f"switch {self._address}: not connected")
         try:
-            async for event in self._subscribed():
-                yield event
+            async with contextlib.aclosing(self._subscribed()) as events:
+                async for event in events:
+                    yield event
             return
         except UnsupportedCommandError:
             other = SonicGnmi(self._address, self._settings, tls=self._tls)
@@ -182,41 +189,43 @@ class SonicGnmi:
             async for event in events:
                 yield event
 
-    async def _subscribed(self) -> AsyncIterator[SwitchEvent]:
-        """Subscribe to the tables on change, and compare what comes with what came before."""
+    async def _subscribed(self) -> AsyncGenerator[SwitchEvent, None]:
+        """Subscribe to the tables, and read them by another connection whenever one has changed.
+
+        SONiC sends leaves, other servers whole tables, and both say that something has changed.
+        """
         messages = self._messages
-        paths = [self._path(names) for names in self._model]
         on_change = messages.SubscriptionMode.Value("ON_CHANGE")
+        paths = [self._path(names) for names in self._model]
         subscriptions = messages.SubscriptionList(
+            prefix=self._prefix(),
             subscription=[messages.Subscription(path=path, mode=on_change) for path in paths],
             mode=messages.SubscriptionList.Mode.Value("STREAM"),
             encoding=messages.Encoding.Value("JSON_IETF"),
         )
         requests = iter([messages.SubscribeRequest(subscribe=subscriptions)])
+        other = SonicGnmi(self._address, self._settings, tls=self._tls)
         call = self._stub.Subscribe(requests, metadata=self._metadata())
-        tables: dict[str, list[dict[str, str]]] = {}
-        before: Readback | None = None
+        changed = asyncio.Event()
+        listener = asyncio.create_task(_listen(call, changed))
+        listener.add_done_callback(lambda _: changed.set())
         try:
-            async for response in call:
-                for update in response.update.update:
-                    name = update.path.elem[-1].name if update.path.elem else ""
-                    tables[name] = rows_of(bytes(update.val.json_ietf_val or update.val.json_val))
-                circuits = tables.get(self._model.cross_connects[1], [])
-                now = readback_of(circuits, circuits, tables.get(self._model.ports[1], []))
-                for event in changes_between(before, now) if before else ():
+            await other.connect()
+            before = await other.read_back()
+            while await changed.wait() and not listener.done():
+                changed.clear()
+                now = await other.read_back()
+                for event in changes_between(before, now):
                     yield event
-                if before or response.sync_response:
-                    before = now
-        except self._grpc.aio.AioRpcError as failure:
+                before = now
             if self._stub is not None:
-                raise self._error("Subscribe", failure) from None
-        except asyncio.CancelledError:
-            # closing the channel cancels the call, and not whoever waits for it
-            task = asyncio.current_task()
-            if self._stub is not None or task is None or task.cancelling():
-                raise
+                await listener
+        except self._grpc.aio.AioRpcError as failure:
+            raise self._error("Subscribe", failure) from None
         finally:
             call.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
+            await other.close()
 
     def _metadata(self) -> list[tuple[str, str]] | None:
         credentials = self._address.credentials
@@ -241,8 +250,12 @@ class SonicGnmi:
             value = messages.TypedValue(json_ietf_val=json.dumps(entry_of(pair)).encode())
             updates.append(messages.Update(path=self._entry(pair), val=value))
         removed = [self._entry(pair) for pair in deletes]
-        request = messages.SetRequest(delete=removed, update=updates)
+        request = messages.SetRequest(prefix=self._prefix(), delete=removed, update=updates)
         await self._call("Set", request)
+
+    def _prefix(self) -> Any:
+        """Return the prefix of all requests: SONiC asks for its target."""
+        return self._messages.Path(target=TARGET)
 
     def _path(self, names: Sequence[str]) -> Any:
         elements = [self._messages.PathElem(name=name) for name in names]
@@ -277,7 +290,9 @@ class SonicGnmi:
     async def _values(self, names: Sequence[str]) -> list[bytes]:
         """Return the JSON below a path."""
         request = self._messages.GetRequest(
-            path=[self._path(names)], encoding=self._messages.Encoding.Value("JSON_IETF")
+            prefix=self._prefix(),
+            path=[self._path(names)],
+            encoding=self._messages.Encoding.Value("JSON_IETF"),
         )
         response = await self._call("Get", request)
         return [
@@ -329,3 +344,9 @@ class SonicGnmi:
             raise SwitchUnreachableError(
                 f"certificates {self._settings.ca_file}: {error.strerror}"
             ) from None
+
+
+async def _listen(call: Any, changed: asyncio.Event) -> None:
+    """Set an event at every response of a stream."""
+    async for _ in call:
+        changed.set()

@@ -8,7 +8,7 @@ without their module, as SONiC's management framework takes and gives it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
@@ -97,6 +97,22 @@ class SonicTree:
         if leaf:
             return {f"{module}:{leaf[0].name}": rows[0][leaf[0].name]}
         return {f"{module}:{entry.name}": rows}
+
+    def leaves(self, steps: list[PathStep]) -> Iterator[tuple[list[PathStep], str]]:
+        """Yield the leaves of a table, or of its entry, by their paths; raise KeyError if none."""
+        self.read(steps)
+        module, names = self._located(steps)
+        tables = [names[0].name] if names else list(self._rows(module))
+        wanted = names[1].keys if len(names) > 1 else {}
+        for table in tables:
+            key, top = _key_of(table), [PathStep(f"{module}:{module}", {}), PathStep(table, {})]
+            for row in self._rows(module)[table]():
+                if wanted.get(key, row[key]) != row[key]:
+                    continue
+                entry = PathStep(_list_of(table), {key: row[key]})
+                for leaf, value in row.items():
+                    if len(names) < 3 or names[2].name == leaf:
+                        yield [*top, entry, PathStep(leaf, {})], str(value)
 
     def below(self, steps: list[PathStep]) -> list[tuple[int, int]]:
         """Return the configured cross-connects below a path.
