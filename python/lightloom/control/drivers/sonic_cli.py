@@ -6,7 +6,8 @@ before another one uses its ports, also one of somebody else (with the setting `
 stays, and the mode ``safe`` refuses its ports). On a real switch, public tests saw that a
 cross-connect whose ports are only taken from it stays configured. Reading back compares what is
 configured with what the hardware reports; a cross-connect is connected when both of its ports are
-``tuned``. Model, serial number, power supplies and fans are read where the commands know them.
+``tuned``. Model, serial number, power supplies, fans and temperatures are read where the commands
+know them.
 
 Never met real hardware: everything here. The commands, their tables and the word ``succeeded`` are
 those of the design document and of public tests. Unknown: the length of a list, whether a refused
@@ -40,8 +41,7 @@ from lightloom.control.drivers.sonic import (
     readback_of,
 )
 from lightloom.control.drivers.sonic_platform import (
-    FANS,
-    POWER_SUPPLIES,
+    EQUIPMENT,
     SUMMARY,
     described,
     equipment_of,
@@ -50,6 +50,7 @@ from lightloom.control.drivers.streams import connect_ssh, within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
+    EquipmentStatus,
     Readback,
     SwitchChange,
     SwitchDeniedError,
@@ -80,11 +81,14 @@ class SonicCli:
         self._asyncssh = optional_import("asyncssh", "SSH")
         self._connection: Any = None
         self._description: SwitchDescription | None = None
+        self._equipment: tuple[EquipmentStatus, ...] = ()
+        self._equipment_due_s = 0.0
 
     @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect, log in and return the switch's ports."""
         await self.close()
+        self._equipment_due_s = 0.0
         settings, address = self._settings, self._address
         self._connection = await connect_ssh(
             (address.host, address.port),
@@ -109,8 +113,7 @@ class SonicCli:
         if not ports:
             return readback_of(configured, reported, [])
         readback = readback_of(configured, reported, await self._table("port status"))
-        equipment = equipment_of(await self._shown(POWER_SUPPLIES), await self._shown(FANS))
-        return replace(readback, equipment=equipment)
+        return replace(readback, equipment=await self._parts())
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
         """Delete and create circuits by lists; nothing is sent twice."""
@@ -167,6 +170,17 @@ class SonicCli:
 
     async def _table(self, what: str) -> list[dict[str, str]]:
         return parse_table(await self._run(f"show ocs {what}"))
+
+    async def _parts(self) -> tuple[EquipmentStatus, ...]:
+        """Return power supplies, fans and sensors, at most ``poll_s`` old.
+
+        A command takes SONiC most of a second, and a change reads the ports back.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._equipment_due_s:
+            self._equipment = equipment_of(*[await self._shown(what) for what in EQUIPMENT])
+            self._equipment_due_s = now_s + self._settings.poll_s
+        return self._equipment
 
     async def _shown(self, what: str) -> str:
         """Return what a command shows; nothing if the switch does not know it."""

@@ -1,8 +1,8 @@
-"""What SONiC's commands say of a switch: what it is, its power supplies and its fans.
+"""What SONiC's commands say of a switch: what it is, its power supplies, fans and temperatures.
 
-The commands are ``show platform summary``, ``psustatus`` and ``fan``; their lines and words are
-those of the scripts that print them and of SONiC's guide for developers of optical circuit
-switches. An empty slot is no failure: nobody says whether it should be filled.
+The commands are ``show platform summary``, ``psustatus``, ``fan`` and ``temperature``; their lines
+and words are those of the scripts that print them and of SONiC's guide for developers of optical
+circuit switches. An empty slot is no failure: nobody says whether it should be filled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from dataclasses import replace
 from lightloom.control.drivers.sonic import Row, parse_table
 from lightloom.control.switch import EquipmentStatus, SwitchDescription, SwitchProtocolError
 
-SUMMARY, POWER_SUPPLIES, FANS = "platform summary", "platform psustatus", "platform fan"
+SUMMARY = "platform summary"
+#: what :func:`equipment_of` takes, in this order
+EQUIPMENT = ("platform psustatus", "platform fan", "platform temperature")
 _MAX_TEXT = 100
 _OK = "ok"
 _NOT_KNOWN = {"", "n/a"}
@@ -31,8 +33,8 @@ def described(description: SwitchDescription, summary: str) -> SwitchDescription
     return replace(description, model=fact("Model Number"), serial=fact("Serial Number"))
 
 
-def equipment_of(power_supplies: str, fans: str) -> tuple[EquipmentStatus, ...]:
-    """Return power supplies and fans, and what is wrong with each, from the two tables."""
+def equipment_of(power_supplies: str, fans: str, sensors: str) -> tuple[EquipmentStatus, ...]:
+    """Return power supplies, fans and sensors, and what is wrong with each, from their tables."""
     found = [
         _status(row, "PSU", "power supply", is_present=row.get("Status", "") != "NOT PRESENT")
         for row in _rows(power_supplies)
@@ -41,6 +43,11 @@ def equipment_of(power_supplies: str, fans: str) -> tuple[EquipmentStatus, ...]:
         _status(row, "FAN", "fan", is_present=row.get("Presence", "").lower() == "present")
         for row in _rows(fans)
     ]
+    for row in _rows(sensors):
+        name = row.get("Sensor", "")[:_MAX_TEXT]
+        is_warm = row.get("Warning", "").lower() == "true"
+        problem = f"is at {row.get('Temperature', '?')[:_MAX_TEXT]} °C" if is_warm else ""
+        found.append(EquipmentStatus(name, "temperature sensor", problem=problem))
     return tuple(found)
 
 

@@ -15,6 +15,10 @@ from lightloom.control.emulator.matrix import MatrixRefusalError, OpticalMatrix
 Reply = TypeVar("Reply")
 
 
+#: temperature over which an emulated switch warns, that of a board in SONiC's guide
+WARM_C = 75.0
+
+
 class CompletionTime(StrEnum):
     """When a command that changes circuits is completed."""
 
@@ -124,6 +128,8 @@ class EmulatedSwitch:
     equipment
         Power supplies and fans, and what is wrong with each: empty if nothing is, ``empty`` where
         the slot is; else an operational status of OpenConfig, such as ``DISABLED``.
+    temperatures_c
+        What sensors measure, in degrees Celsius; over :data:`WARM_C` is a warning.
     locked_by
         Identifier of the session that has locked the configuration; 0 if none has.
     """
@@ -147,6 +153,7 @@ class EmulatedSwitch:
     equipment: dict[str, str] = field(
         default_factory=lambda: dict.fromkeys(("PSU 1", "PSU 2", "FAN 1", "FAN 2"), "")
     )
+    temperatures_c: dict[str, float] = field(default_factory=lambda: {"System Board": 35.0})
     locked_by: int = 0
     sessions: set[EmulatedSession] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)

@@ -1,6 +1,6 @@
 """The commands of an emulated SONiC switch, over SSH.
 
-Of what it is made they print what SONiC's scripts print: ``psushow``, ``fanshow`` and the summary.
+Of what it is made they print what SONiC's scripts do: ``psushow``, ``fanshow``, ``tempershow``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightloom.control.emulator.device import (
+    WARM_C,
     EmulatedSession,
     EmulatedSwitch,
     NoReplyError,
@@ -91,6 +92,8 @@ class SonicShell:
             case ["show", "platform", "fan"]:
                 columns = ["Drawer", "FAN", "Presence", "Status"]
                 return table(columns, self._fans())
+            case ["show", "platform", "temperature"]:
+                return table(["Sensor", "Temperature", "High TH", "Warning"], self._sensors())
             case ["config", "ocs", "cross-connect", "add", names, *mode] if len(mode) < 2:
                 if mode and mode[0] not in set(AddMode):
                     raise SonicRefusedError(f"invalid mode {mode[0][:20]}")
@@ -127,6 +130,17 @@ class SonicShell:
                 "LED": "red" if problem else "green",
             }
             for name, problem in self._parts("PSU")
+        ]
+
+    def _sensors(self) -> list[dict[str, str]]:
+        return [
+            {
+                "Sensor": name,
+                "Temperature": f"{temperature_c:g}",
+                "High TH": f"{WARM_C:g}",
+                "Warning": str(temperature_c > WARM_C),
+            }
+            for name, temperature_c in self._switch.temperatures_c.items()
         ]
 
     def _fans(self) -> list[dict[str, str]]:
