@@ -10,6 +10,7 @@ from lightloom.control.emulator import Fault, FaultKind
 from lightloom.control.switch import (
     CircuitState,
     PortState,
+    SwitchDeniedError,
     SwitchDisconnectedError,
     SwitchProtocolError,
     SwitchTimeoutError,
@@ -165,6 +166,27 @@ def test_names_that_could_not_be_processed(tmp_path, monkeypatch, body):
         else:
             with pytest.raises(SwitchProtocolError):
                 await driver.apply(change("1A-1B 2A-2B"))
+
+    with_driver(check, tmp_path)
+
+
+@pytest.mark.parametrize(("status", "is_empty"), [("404", True), ("400", False), ("500", False)])
+def test_only_a_table_that_is_not_there_is_empty(tmp_path, monkeypatch, status, is_empty):
+    request = RestconfClient.request
+
+    async def refused(self, method, path, **options):
+        if path.endswith("OCS_CROSS_CONNECT"):
+            raise SwitchDeniedError(status, "", path)
+        return await request(self, method, path, **options)
+
+    async def check(emulator, driver):
+        emulator.matrix.change([], [(1, 9)])
+        monkeypatch.setattr(RestconfClient, "request", refused)
+        if is_empty:
+            assert (await driver.read_back()).cross_connects == frozenset()
+        else:
+            with pytest.raises(SwitchDeniedError):
+                await driver.read_back()
 
     with_driver(check, tmp_path)
 

@@ -58,7 +58,8 @@ from lightloom.control.switch import (
 
 TLS_PORT = 443
 _BULK_UPDATE, _INPUT, _OUTPUT = "sonic-ocs:bulk-update", "sonic-ocs:input", "sonic-ocs:output"
-_NOT_THERE = {"400", "404"}
+#: answers that say that a model, and a table, is not there
+_NO_MODEL, _NO_TABLE = ("400", "404"), ("404",)
 
 
 class SonicRestconf:
@@ -87,7 +88,7 @@ class SonicRestconf:
         self._client.open()
         try:
             for self._model in MODELS:
-                if rows := await self._rows(self._model.ports):
+                if rows := rows_of(await self._body(self._model.ports, _NO_MODEL)):
                     break
             description = description_of(rows, FEATURES)
             self._description = described(description, await self._components())
@@ -174,24 +175,24 @@ class SonicRestconf:
 
     async def _rows(self, names: Sequence[str]) -> list[dict[str, str]]:
         """Return the rows of a table; none if it is not there."""
-        return rows_of(await self._body("/".join(names)))
+        return rows_of(await self._body(names, _NO_TABLE))
 
     async def _components(self) -> list[Component]:
         """Return what the switch is made of; nothing if it does not have the model."""
         if not self._has_platform:
             return []
         try:
-            return components_of(await self._body(CONTAINER, needed=True))
+            return components_of(await self._body([CONTAINER]))
         except SwitchDeniedError:
             self._has_platform = False
             return []
 
-    async def _body(self, path: str, *, needed: bool = False) -> bytes:
-        """Return what is below a path of data; empty if nothing is there and need not be."""
+    async def _body(self, names: Sequence[str], absent: Sequence[str] = ()) -> bytes:
+        """Return what is below a path of data; empty if the answer is that nothing is there."""
         try:
-            return (await self._client.request("GET", f"data/{path}")).body
+            return (await self._client.request("GET", f"data/{'/'.join(names)}")).body
         except SwitchDeniedError as error:
-            if needed or error.code not in _NOT_THERE:
+            if error.code not in absent:
                 raise
             return b""
 
