@@ -3,6 +3,8 @@
 import asyncio
 import io
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 from tests.control_switches import PROTOCOLS, connected, emulate, reached, run, setup
@@ -106,43 +108,15 @@ def test_a_driver_reads_what_an_emulated_switch_is_made_of():
     run(check())
 
 
-#: as SONiC's guide for developers of optical circuit switches, and its scripts, print it
-SUMMARY = """\
-Platform: x86_64-ocs-molex_16x16-r0
-HwSKU: OCS
-Serial Number: H3603928
-Model Number: 1831800089
-Hardware Revision: 1.01
-"""
-PSUS = """\
-PSU    Model          Serial               HW Rev      Voltage (V)    Current (A)    Power (W)  Status       LED
------  -------------  -------------------  --------  -------------  -------------  -----------  -----------  -----
-PSU 1  G1251-0550WNJ  G1251551NJ240101384  R00               12.07           2.12        25.62  OK           green
-PSU 2  G1251-0550WNJ  G1251551NJ240101388  R00               12.06           2.56        30.87  NOT OK       red
-PSU 3  N/A            N/A                  N/A                N/A            N/A          N/A   NOT PRESENT  off
-PSU 4  N/A            N/A                  N/A                N/A            N/A          N/A   WARNING      off
-"""  # noqa: E501
-FANS = """\
-  Drawer    LED            FAN    Speed              Direction     Presence    Status          Timestamp
---------  -----  -------------  -------  ---------------------  -----------  --------  -----------------
-FanTray0  green  FanTray0-Fan0     100%  FAN_DIRECTION_EXHAUST      Present        OK  20250530 02:55:06
-FanTray0    red  FanTray0-Fan1     100%  FAN_DIRECTION_EXHAUST      Present    Not OK  20250530 02:55:06
-     N/A    N/A       PSU0-Fan      N/A                    N/A  Not Present       N/A  20250530 02:55:06
-"""  # noqa: E501
-
-
-SENSORS = """\
-        Sensor    Temperature    High TH    Low TH    Crit High TH    Crit Low TH    Warning          Timestamp
---------------  -------------  ---------  --------  --------------  -------------  ---------  -----------------
-  System Board              0         75        -5              70              0      False  20250530 02:56:06
-System Exhaust             71         75        -5              70              0       True  20250530 02:56:06
-"""  # noqa: E501
+PRINTED = tomllib.loads(Path(__file__).with_name("sonic_platform.toml").read_text())
 
 
 def test_what_sonics_commands_print():
-    said = sonic_platform.described(SwitchDescription("SONiC", "", "", (1, 1), {}), SUMMARY)
+    said = sonic_platform.described(
+        SwitchDescription("SONiC", "", "", (1, 1), {}), PRINTED["summary"]
+    )
     assert (said.model, said.serial) == ("1831800089", "H3603928")
-    parts = sonic_platform.equipment_of(PSUS, FANS, SENSORS)
+    parts = sonic_platform.equipment_of(*(PRINTED[name] for name in ("psus", "fans", "sensors")))
     assert [str(part) for part in parts] == [
         "PSU 1 ok",
         "PSU 2 is not ok",

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lightloom.control.drivers.options import optional_import
 from lightloom.control.emulator.device import EmulatedSwitch
-from lightloom.control.emulator.snmp_objects import Oid, objects_of
+from lightloom.control.emulator.snmp_objects import Oid, SnmpObject, objects_of
 
 COMMUNITY = b"public"
 #: objects of a request, and of a reply
@@ -58,7 +58,7 @@ class SnmpService(asyncio.DatagramProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    def datagram_received(self, data: bytes, address: Any) -> None:
+    def datagram_received(self, data: bytes, address: object) -> None:
         """Answer a request."""
         reply = self.reply_to(data) if self._switch.is_up else None
         if reply is not None and not self._transport.is_closing():
@@ -108,7 +108,7 @@ class SnmpService(asyncio.DatagramProtocol):
         api.apiPDU.set_varbinds(answer, rows)
         return bytes(self._write(reply))
 
-    def _value(self, objects: Any, name: Oid) -> Any:
+    def _value(self, objects: Mapping[Oid, SnmpObject], name: Oid) -> Any:
         """Return what an object holds, or that there is none."""
         found = objects.get(name)
         if found is not None:
@@ -117,7 +117,11 @@ class SnmpService(asyncio.DatagramProtocol):
         return self._api.NoSuchInstance("") if is_column else self._api.NoSuchObject("")
 
     def _following(
-        self, objects: Any, asked: list[Oid], num_single: int, num_repeats: int
+        self,
+        objects: Mapping[Oid, SnmpObject],
+        asked: list[Oid],
+        num_single: int,
+        num_repeats: int,
     ) -> Iterator[tuple[Oid, Any]]:
         """Yield the objects that follow each name: the first ones once, the others repeatedly."""
         names = sorted(objects)
