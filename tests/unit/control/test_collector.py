@@ -5,6 +5,7 @@ The collector is a program of its own; without ``otelcol`` or ``otelcol-contrib`
 """
 
 import asyncio
+import contextlib
 import importlib.resources
 import os
 import shutil
@@ -93,14 +94,16 @@ def test_what_a_region_measures_arrives_as_otlp(tmp_path):
             env={**os.environ, "OTLP_ENDPOINT": f"127.0.0.1:{port}"},
             stderr=asyncio.subprocess.PIPE,
         )
-        try:
-            async with asyncio.timeout(LIMIT_S):
-                await complete.wait()
-        finally:
-            process.terminate()
-            await process.communicate()
-            await http.close()
-            await server.stop(None)
+        ended = asyncio.create_task(process.communicate())
+        arrived = asyncio.create_task(complete.wait())
+        await asyncio.wait({ended, arrived}, timeout=LIMIT_S, return_when="FIRST_COMPLETED")
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        said = (await ended)[1].decode()
+        arrived.cancel()
+        await http.close()
+        await server.stop(None)
+        assert complete.is_set(), said
 
     asyncio.run(check())
     assert {name: found[name] for name in expected} == expected
