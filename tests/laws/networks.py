@@ -21,7 +21,7 @@ START_UP = StartUp(message_ps=10_000_000, all_to_all_ps=20_000_000, peer_ps=1_00
 #: epochs and switches as fast as steps are short
 QUICK = {"dark_s": 1e-5, "epoch_s": 1e-4}
 #: fabrics of racks, and what others are options of
-RACKS = ("rotornet", "helios", "x-nest-plus", "x-nest", "flexfly")
+RACKS = ("rotornet", "opera", "helios", "x-nest-plus", "x-nest", "flexfly")
 #: policies that decide on circuits during the step
 POLICIES = ("always", "break-even", "oracle", "per-layer")
 
@@ -98,6 +98,8 @@ BUILDERS: dict[str, Callable[[int, int], Network]] = {
     "torus": _torus,
     "rotor": _rotor,
     "rotornet": _racks("rotornet"),
+    "opera": _racks("opera"),
+    "opera, all waits": _racks("opera", bulk_bytes=0),
     "helios": _racks("helios", **QUICK),
     "x-nest-plus": _racks("x-nest-plus", **QUICK, hello_s=1e-5),
     "x-nest-plus, hops": _racks("x-nest-plus", **QUICK, hello_s=1e-5, rule="hops"),
