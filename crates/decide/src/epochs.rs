@@ -7,7 +7,7 @@
 
 use lightloom_model::{Invalid, by_name, choices};
 use lightloom_schedule::epochs::{Epochs, NONE};
-use lightloom_schedule::rotornet::{Cycling, Matchings, Rotor};
+use lightloom_schedule::rotornet::{Cycling, Rotor, RotorMatchings};
 use lightloom_schedule::steps::{
     DemandEstimate, Estimator, SwitchStep, Turning, helios_step, xnest_step_by,
 };
@@ -22,7 +22,7 @@ const FORGOTTEN: u64 = 1 << 16;
 choices! {
     /// How the circuits of racks follow their traffic.
     pub enum CircuitPolicy: "policy" {
-        Helios = "helios": "Matchings of largest weight for what is expected",
+        Helios = "helios": "RotorMatchings of largest weight for what is expected",
         XnestPlus = "x-nest-plus": "A few fixed matchings, switches for each as it has traffic",
         RotorNet = "rotornet": "Each matching in turn, whatever the traffic",
     }
@@ -93,10 +93,10 @@ impl EpochRules {
     }
 
     /// The matchings that these pass through.
-    pub fn matchings(&self, sizes: Epochs) -> Matchings {
+    pub fn matchings(&self, sizes: Epochs) -> RotorMatchings {
         match self.seed {
-            Some(seed) => Matchings::drawn(&self.rotor(sizes), seed),
-            None => Matchings::Shifts { nodes: sizes.nodes },
+            Some(seed) => RotorMatchings::drawn(&self.rotor(sizes), seed),
+            None => RotorMatchings::Shifts { nodes: sizes.nodes },
         }
     }
 }
@@ -226,7 +226,7 @@ fn xnest_matchings(settings: &[(u32, u32)], nodes: usize, reading: Reading) -> V
 #[derive(Debug)]
 struct Rotating {
     rotor: Rotor,
-    matchings: Matchings,
+    matchings: RotorMatchings,
     turn: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The slots one after another, from the queues of a whole demand.
 
-use super::matchings::Matchings;
+use super::matchings::RotorMatchings;
 use super::rotor::{Rotor, RotorSchedule};
 use super::slot::{RotorQueues, RotorTurn};
 use crate::demand::length_of;
@@ -22,7 +22,7 @@ pub(super) fn run(
     largest_line: u64,
 ) -> Result<RotorSchedule, Invalid> {
     let mut queues = RotorQueues::new(demand, rotor.nodes)?;
-    let matchings = &Matchings::Shifts { nodes: rotor.nodes };
+    let matchings = &RotorMatchings::Shifts { nodes: rotor.nodes };
     let room = rotor.turn_time(slot);
     let max_slots = MAX_SLOTS.max(MAX_SLOTS_PER_NODE * rotor.nodes);
     let max_moves = MAX_MOVES.max(MAX_MOVES_PER_PAIR * rotor.nodes * rotor.nodes);

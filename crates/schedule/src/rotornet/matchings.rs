@@ -9,7 +9,7 @@ const MOST_DRAWS: u64 = 16;
 
 /// Who is joined to whom by each of n - 1 matchings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Matchings {
+pub enum RotorMatchings {
     /// Matching s joins node i to i + s.
     Shifts {
         /// Number of nodes.
@@ -19,7 +19,7 @@ pub enum Matchings {
     Drawn(Vec<Vec<u32>>),
 }
 
-impl Matchings {
+impl RotorMatchings {
     /// The peer of a node in a matching from 1 on.
     pub fn peer(&self, matching: usize, node: usize) -> usize {
         match self {
@@ -86,7 +86,7 @@ fn root(first: &mut [usize], mut node: usize) -> usize {
     node
 }
 
-/// Matchings of n nodes that have no pair in common, at random: each is one of the regular
+/// RotorMatchings of n nodes that have no pair in common, at random: each is one of the regular
 /// bipartite graph of the pairs that are left, found by random walks (Goel, Kapralov and Khanna,
 /// STOC 2010) in O(n log n) expected.
 fn disjoint(nodes: usize, random: &mut SplitMix64) -> Vec<Vec<u32>> {
@@ -136,7 +136,7 @@ mod tests {
         for (nodes, switches) in [(2, 3), (5, 3), (8, 4), (16, 3), (27, 4), (64, 4), (108, 6)] {
             let rotor = rotor(nodes, switches);
             for seed in 0..4 {
-                let matchings = Matchings::drawn(&rotor, seed);
+                let matchings = RotorMatchings::drawn(&rotor, seed);
                 let mut seen = vec![0; nodes * nodes];
                 for matching in 1..nodes {
                     let mut peers: Vec<usize> =
@@ -157,13 +157,13 @@ mod tests {
     #[test]
     fn shifts_leave_nodes_apart() {
         // Of two switches of an even number of nodes one holds odd shifts, the other even ones.
-        assert!(Matchings::Shifts { nodes: 16 }.moments_apart(&rotor(16, 2)) > 0);
+        assert!(RotorMatchings::Shifts { nodes: 16 }.moments_apart(&rotor(16, 2)) > 0);
     }
 
     #[test]
     fn a_seed_says_what_is_drawn() {
         let rotor = rotor(12, 3);
-        assert_eq!(Matchings::drawn(&rotor, 1), Matchings::drawn(&rotor, 1));
-        assert_ne!(Matchings::drawn(&rotor, 1), Matchings::drawn(&rotor, 2));
+        assert_eq!(RotorMatchings::drawn(&rotor, 1), RotorMatchings::drawn(&rotor, 1));
+        assert_ne!(RotorMatchings::drawn(&rotor, 1), RotorMatchings::drawn(&rotor, 2));
     }
 }

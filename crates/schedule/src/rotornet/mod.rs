@@ -17,7 +17,7 @@ mod rotor;
 mod slot;
 
 pub use check::check;
-pub use matchings::Matchings;
+pub use matchings::RotorMatchings;
 pub use rotor::{Cycling, Move, Rotor, RotorSchedule};
 pub use slot::{RotorQueues, RotorSlot, rotor_slot, rotor_slot_by};
 

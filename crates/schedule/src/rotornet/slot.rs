@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use lightloom_model::Invalid;
 
-use super::matchings::Matchings;
+use super::matchings::RotorMatchings;
 use super::rotor::{Move, Rotor};
 use crate::demand::{MAX_BYTES, check_square};
 
@@ -87,7 +87,7 @@ pub fn rotor_slot(
     room: u64,
     turn: u64,
 ) -> Result<RotorSlot, Invalid> {
-    rotor_slot_by(queues, rotor, &Matchings::Shifts { nodes: rotor.nodes }, room, turn)
+    rotor_slot_by(queues, rotor, &RotorMatchings::Shifts { nodes: rotor.nodes }, room, turn)
 }
 
 /// The same with other matchings than shifts.
@@ -97,7 +97,7 @@ pub fn rotor_slot(
 pub fn rotor_slot_by(
     queues: &mut RotorQueues,
     rotor: &Rotor,
-    matchings: &Matchings,
+    matchings: &RotorMatchings,
     room: u64,
     turn: u64,
 ) -> Result<RotorSlot, Invalid> {
@@ -119,7 +119,7 @@ pub fn rotor_slot_by(
 /// A turn that is being played; `room` is the longest slot.
 pub(crate) struct RotorTurn<'a> {
     pub(crate) rotor: &'a Rotor,
-    pub(crate) matchings: &'a Matchings,
+    pub(crate) matchings: &'a RotorMatchings,
     pub(crate) room: u64,
     pub(crate) queues: &'a mut RotorQueues,
     pub(crate) moves: &'a mut Vec<Move>,

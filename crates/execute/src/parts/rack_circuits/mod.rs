@@ -49,7 +49,7 @@ use bundles::Bundles;
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
-use lightloom_schedule::rotornet::Matchings;
+use lightloom_schedule::rotornet::RotorMatchings;
 use lightloom_schedule::steps::Estimator;
 use pieces::{Member, Pieces};
 use routes::{ELECTRICAL, Edge, Route, Tree};
@@ -84,7 +84,7 @@ pub(super) struct RackLinks {
     edges: Vec<Vec<Edge>>,
     board: Switchboard,
     /// Those of rotors that relay.
-    matchings: Matchings,
+    matchings: RotorMatchings,
     pieces: Pieces,
     bundles: Bundles,
     /// Paths from each rack in the present view, where they were asked for.
@@ -130,7 +130,7 @@ impl RackLinks {
             }
         }
         let board = Switchboard::new(config, links)?;
-        let bank = config.banks.first().map_or(Matchings::Shifts { nodes: 0 }, |bank| {
+        let bank = config.banks.first().map_or(RotorMatchings::Shifts { nodes: 0 }, |bank| {
             config.rules.matchings(config.sizes(bank))
         });
         for (number, circuit) in (0..).zip(&board.circuits) {
