@@ -86,6 +86,10 @@ class SwitchSet:
         self._port_map, self._timeout_s, self._quiet_s = port_map, timeout_s, quiet_s
         self._connected: set[str] = set()
 
+    def count_by(self, port_map: PortMap) -> None:
+        """Take the ports of another map as those of the region from now on."""
+        self._port_map = port_map
+
     @property
     def active(self) -> list[str]:
         """Names of the switches that have not failed, and answer as far as is known."""
