@@ -202,10 +202,11 @@ class ControlClient:
         asyncio.get_running_loop().call_exception_handler(context)
         return f"its handler raised {type(error).__name__}"
 
-    async def closed(self) -> None:
-        """Wait until the service has closed the connection, or it was lost."""
+    async def closed(self) -> str:
+        """Wait until the service has closed the connection, or it was lost; return why."""
         if self._tasks:
             await asyncio.wait(self._tasks[:1])
+        return self._problem
 
     async def request(self, op: str, body: bytes = b"", **facts: Any) -> Document:
         """Send a request and return the reply; also one that says ``ok`` is false.

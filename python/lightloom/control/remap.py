@@ -138,6 +138,7 @@ async def remap(
     parts = translate_parts(failures.parts, maps)
     decider = RegionDecider(controller.region, after)
     decider.exclude(respond(parts, shape_of(controller.region, after)).excluded)
+    await controller.look()  # what was given up may have appeared since, and has to go as well
     report = await controller.remove(lost_circuits(controller, maps), reason, "remap", seen)
     if report.failed or report.result not in {"done", "unchanged"}:
         raise ControlError(

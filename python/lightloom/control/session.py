@@ -488,11 +488,12 @@ class RegionSession:
 
     async def _look(self) -> None:
         """Read the switches, if what is known of them is older than the region's file permits."""
-        controller = self.controller
-        if controller.age_s <= controller.region.serve.max_age_s:
-            return
+        if self.controller.age_s > self.controller.region.serve.max_age_s:
+            await self._look_anew()
+
+    async def _look_anew(self) -> None:
         try:
-            await controller.look()
+            await self.controller.look()
         except SwitchError as error:
             self._recover_later()
             raise StateError(f"{self.name}: {error}; use the EPS") from None
@@ -568,6 +569,7 @@ class RegionSession:
             self._notify("map-taken-up", {"map": after.fingerprint, "cut_off": cut_off})
             return report
 
+        await self._look_anew()
         lost = lost_circuits(controller, MapChange(controller.port_map, after))
         return await self.change(lost & controller.observed.circuits, make)
 
