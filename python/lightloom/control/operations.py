@@ -414,6 +414,7 @@ def fold_demand(controller: RegionController, body: bytes) -> npt.NDArray[np.uin
     ranks = controller.decider.ranks
     if len(body) != 8 * ranks * ranks:
         raise RequestError(
-            f"demand: expected {ranks} x {ranks} numbers of 8 bytes, got {len(body):,} bytes"
+            f"demand: expected {ranks} x {ranks} numbers of bytes from rank to rank, 8 bytes each; "
+            f"got {len(body):,} bytes"
         )
     return controller.decider.fold(np.frombuffer(body, "<u8").reshape(ranks, ranks))

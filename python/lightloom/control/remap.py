@@ -163,24 +163,25 @@ async def remap(
 
 
 def _check_settled(controller: RegionController, maps: MapChange) -> None:
-    """Refuse a map under which something would be forgotten."""
-    name, left = controller.region.name, controller.left()
-    for circuit in sorted(left - maps.kept(left)):
+    """Refuse a map under which something that is at a switch would be forgotten."""
+    name, ports, observed = controller.region.name, controller.port_map, controller.observed
+    there = controller.left() | frozenset(
+        circuit
+        for circuit in controller.held
+        if circuit in observed.circuits
+        or not observed.strangers.isdisjoint(ports.cross_connects(circuit))
+    )
+    for circuit in sorted(there - maps.kept(there)):
         raise ControlError(
-            f"{name}: circuit {circuit} is left in part, and the new port map does not have it; "
-            "delete its cross-connects at the switch; the old port map still counts"
+            f"{name}: circuit {circuit} is left, at least in part, and the new port map does not "
+            "have it; try again, or delete its cross-connects at the switch; the old port map "
+            "still counts"
         )
     open_changes = controller.journal.unfinished()
     if open_changes:
         raise StateError(
             f"{name}: change {open_changes[0].id} is open, since a switch does not answer; the "
             "port map is left as it is"
-        )
-    lost = controller.held - maps.kept(controller.held)
-    if lost:
-        raise StateError(
-            f"{name}: circuit {min(lost)} has appeared meanwhile, and the new port map does not "
-            "have it; the old port map still counts: plan again"
         )
 
 

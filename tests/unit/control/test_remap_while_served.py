@@ -189,6 +189,9 @@ def test_jobs_that_count_by_the_old_map_are_cut_off(region, control):
         result, circuits = asyncio.run(scenario())
         assert result == "done"
         assert [0, 0] in [row[:2] for row in circuits]
+        out = control("audit", path)[1]
+        kinds = re.findall(r"^ +\d+  \S+ \S+  (\S+)", out, re.MULTILINE)
+        assert kinds == ["apply", "remap", "remap", "apply"]  # none for the demand that waited
         assert lit(emulator)[12] == 24
 
 
@@ -288,6 +291,29 @@ def test_a_switch_that_the_service_does_not_know_needs_a_restart(region, control
         assert status == 2
         assert "the running service does not know the switch new; stop the service" in err
     assert lit(emulator) == {1: 15, 3: 13, 12: 24}
+
+
+def test_a_server_is_drained_and_put_back_while_it_is_served(region, control):
+    path, emulator = region
+
+    async def ask():
+        async with client_of(path) as job:
+            return (await job.circuits_for(demand_of(job)))["circuits"]
+
+    with served(path):
+        assert control("apply", path, "--add", "0/0-1/0,2/0-3/0", "--yes")[0] == 0
+        status, out, _ = control("drain", path, "server:3", "--why", "new board")
+        assert (status, "circuit 2/0-3/0 is lost; its bytes go over the EPS" in out) == (0, True)
+        assert lit(emulator) == {1: 15, 3: 13, 12: 24}
+        assert all(3 not in row[::2] for row in asyncio.run(ask()))
+        # what is drained stays so under another number, also after a restart
+        write_rows(path, ["new,0,9,21", *rows_of(path)])
+        assert control("remap", path, "--apply", "--yes")[0] == 0
+    with served(path):
+        assert all(4 not in row[::2] for row in asyncio.run(ask()))
+        assert control("resume", path, "server:4")[0] == 0
+        assert any(4 in row[::2] for row in asyncio.run(ask()))
+        assert lit(emulator)[12] == 24
 
 
 def test_a_plan_of_an_older_version_is_to_be_made_anew(region, control, tmp_path):
