@@ -74,6 +74,7 @@ from lightloom.control.switch_set import (
     SwitchSet,
     broken_in,
     has_pending,
+    in_order_of,
     present_in,
 )
 from lightloom.schedule import Failures
@@ -310,16 +311,7 @@ class RegionController:
         self.held = maps.translate(self.held)
         self._attempted = maps.translate(self._attempted)
         assert self._seen is not None
-        present, broken = self._seen
-        self._seen = (
-            {
-                name: frozenset(ports.canonical(name, connect) for connect in connects)
-                for name, connects in present.items()
-            },
-            frozenset(
-                PlacedConnect(name, ports.canonical(name, connect)) for name, connect in broken
-            ),
-        )
+        self._seen = in_order_of(ports, *self._seen)
         self.observed = ports.observe(*self._seen)
         self._bright = bright_ports(self.statuses, ports, self.limits)
         self._compare()

@@ -292,6 +292,20 @@ def broken_in(readbacks: Mapping[str, Readback]) -> frozenset[PlacedConnect]:
     )
 
 
+def in_order_of(
+    port_map: PortMap,
+    present: Mapping[str, frozenset[CrossConnect]],
+    broken: frozenset[PlacedConnect],
+) -> tuple[dict[str, frozenset[CrossConnect]], frozenset[PlacedConnect]]:
+    """Return cross-connects by switch, and broken ones, as a port map orders their ends."""
+    canonical = port_map.canonical
+    turned = {
+        name: frozenset(canonical(name, connect) for connect in connects)
+        for name, connects in present.items()
+    }
+    return turned, frozenset(PlacedConnect(name, canonical(name, pair)) for name, pair in broken)
+
+
 def has_pending(readbacks: Mapping[str, Readback]) -> bool:
     """Whether a switch is still busy with a cross-connect."""
     return any(CircuitState.PENDING in readback.states.values() for readback in readbacks.values())

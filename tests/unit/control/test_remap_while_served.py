@@ -20,10 +20,11 @@ from lightloom.control.example import write_example
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import Journal
 from lightloom.control.lease import Lease
-from lightloom.control.port_map import PortMap
+from lightloom.control.port_map import PortMap, SwitchPort
 from lightloom.control.refusals import ServiceError
 from lightloom.control.remap import remap
-from lightloom.control.switch import CrossConnect
+from lightloom.control.report import RegionState
+from lightloom.control.switch import CircuitState, CrossConnect, PortSide
 from lightloom.control.token import ClientRole, token_for
 
 HEADER = "server,nic,ingress,egress"
@@ -413,5 +414,39 @@ def test_a_remap_that_is_killed_at_any_row_is_understood(tmp_path, monkeypatch, 
             assert switch.cross_connects == stays
             assert list(map(str, failures.parts)) == ["nic:2/1"]
             assert journal.damages() == []
+
+    asyncio.run(scenario())
+
+
+class DuplexSwitch(FakeSwitch):
+    """A port carries both directions."""
+
+    @property
+    def sides(self):
+        return {str(number + 1): PortSide.ANY for number in range(self.size)}
+
+
+def test_cross_connects_of_duplex_fibers_are_the_same_in_any_order_of_servers(tmp_path):
+    ports = [SwitchPort("ocs", str(number + 1)) for number in range(4)]
+    rows = [(f"node{number}", 0, *port, *port) for number, port in enumerate(ports)]
+    before = PortMap.from_rows("ports.csv", [row[0] for row in rows], rows)
+    after = PortMap.from_rows("ports.csv", [row[0] for row in rows[::-1]], rows[::-1])
+
+    async def scenario():
+        switch = DuplexSwitch(12)
+        async with life(tmp_path / "r0.sqlite", switch, before) as (controller, failures, _):
+            await controller.apply(pairs("0/0-1/0"), WHY)
+            sent = list(switch.commands)
+            await remap(controller, failures, after, WHY)
+            assert controller.held == controller.observed.circuits == pairs("2/0-3/0")
+            assert controller.state is RegionState.READY
+            assert (await controller.apply(pairs("2/0-3/0"), WHY)).result == "unchanged"
+            assert switch.commands == sent
+            # one that carries no light is the region's own all the same, not somebody else's
+            switch.states[CrossConnect("1", "2")] = CircuitState.FAILED
+            await controller.check()
+            await remap(controller, failures, before, WHY)
+            assert controller.held == pairs("0/0-1/0") == frozenset(controller.drift.missing)
+            assert controller.drift.strangers == ()
 
     asyncio.run(scenario())
