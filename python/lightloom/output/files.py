@@ -433,6 +433,22 @@ class ColumnWriter(_TableWriter):
         return frame
 
 
+def write_columns(columns: Mapping[str, npt.NDArray[Any] | list[Any]], path: Path) -> None:
+    """Write columns as Parquet if the name says so, else as CSV.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    if path.suffix.lower() != ".parquet":
+        return write_text(csv_text(columns), path)
+    need("polars", "a Parquet file")
+    import polars
+
+    return _write_parquet(polars.DataFrame(dict(columns), nan_to_null=True), path)
+
+
 def _write_parquet(rows: Any, path: Path) -> None:
     # polars would turn a full disk into an error of its own
     content = io.BytesIO()
