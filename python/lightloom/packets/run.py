@@ -30,7 +30,7 @@ from lightloom.packets.results import (
     QueueSamples,
 )
 from lightloom.packets.scenario import NetworkTable, PacketScenario
-from lightloom.packets.settings import PacketSettings, resolve, topology_of
+from lightloom.packets.settings import PacketSettings, idle_settings, resolve, topology_of
 from lightloom.progress import Monitor
 from lightloom.units import show_count, show_time, to_ps
 
@@ -127,7 +127,7 @@ def simulate_flows(
         slowdown=collect.slowdown,
         began_s=collect.began_s,
         wall_s=wall_s,
-        **{**report, **_parts(report, flows)},
+        **{**report, **_parts(report, flows, scenario.network)},
     )
 
 
@@ -144,11 +144,11 @@ def _run_values(scenario: PacketScenario, record: Record) -> dict[str, object]:
     }
 
 
-def _parts(report: Mapping[str, Any], flows: Flows) -> dict[str, Any]:
+def _parts(report: Mapping[str, Any], flows: Flows, network: NetworkTable) -> dict[str, Any]:
     """The tables and the remarks of a run."""
     samples, series, operations = report["samples"], report["series"], report["operations"]
     return {
-        "remarks": (*flows.remarks, *report["remarks"]),
+        "remarks": (*flows.remarks, *idle_settings(network), *report["remarks"]),
         "links": LinkCounters(**report["links"]),
         "samples": None if samples is None else QueueSamples(**samples),
         "series": None if series is None else CarriedSeries(**series),

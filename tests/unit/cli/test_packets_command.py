@@ -83,6 +83,26 @@ def test_series_of_links_and_flows(lightloom):
     assert alone == watched
 
 
+def test_a_tree_of_htsim_needs_no_size(lightloom):
+    tier = "Downlink_speed_Gbps 400\nRadix_Down 4\nDownlink_Latency_ns 500\n"
+    head = "Nodes 16\nTiers 2\nPodsize 16\n"
+    Path("tree.topo").write_text(f"{head}Tier 0\n{tier}Radix_Up 4\nTier 1\n{tier}")
+    Path("scenario.toml").write_text(
+        'transport = "ndp"\n[network]\nlinks = "tree.topo"\n'
+        '[traffic]\npattern = "permutation"\nsize_bytes = "9 kB"\n'
+    )
+    flows = "--transport ndp --pattern permutation --bytes 9kB"
+    size = "--hosts 16 --rate 400"
+    found = []
+    for call in (f"{flows} --links tree.topo", f"{flows} --links tree.topo {size}",
+                 "--scenario scenario.toml"):  # fmt: skip
+        outcome = lightloom(f"packets {call} --csv -")
+        assert outcome.status == 0
+        found.append(outcome.out)
+    assert found[0] == found[1] == found[2]
+    assert len(rows(found[0])) == 16
+
+
 def test_every_transport_runs(lightloom):
     for name in TRANSPORTS:
         outcome = lightloom(f"{NET} --transport {name} --pattern incast --fan-in 3 --bytes 50kB")
@@ -293,6 +313,11 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "--json - and --csv - both ask for standard output; name one's file"),
         (f"{RUN} --csv no/a.csv", "no/a.csv: there is no folder no; make it first"),
         (f"{RUN} --events-flow 1", "--events-flow is for --events; give it a file as well"),
+        ("packets --links parts.csv --transport ndp --pattern permutation --bytes 9kB",
+         "--hosts is missing; for example: lightloom packets --hosts 128 --rate 100 --transport "
+         "ndp --pattern permutation --bytes 2MB"),
+        ("packets --links no.topo --transport ndp --pattern permutation --bytes 9kB",
+         "no.topo: no such file"),
         (f"{RUN} --series s.txt",
          "--series s.txt: expected a name that ends in .csv or .parquet"),
         (f"{RUN} --series s.csv --csv s.csv",
