@@ -51,7 +51,7 @@ struct Chunk {
 /// Number of upcoming events that [`Agenda::upcoming`] shows in order.
 pub const PREVIEW: usize = 12;
 
-/// What this many sources are about is in the caches anyway: to know their next events early costs a
+/// What fewer sources are about is in the caches anyway: to know their next events early costs a
 /// tenth of a run, as events come in between.
 const FEW: usize = 1 << 11;
 

@@ -119,10 +119,7 @@ impl RunningScenario {
             simulation.record_events(logging);
         }
         let sampler = |sampling| Sampler::new(sampling, &scenario.topology);
-        // Programs start flows when they do.
-        let start = |at| if programs.is_none() { at } else { Time::ZERO };
-        let starts = scenario.flows.iter().map(|flow| start(flow.start));
-        let series = |sampling| SeriesSampler::new(sampling, links, starts);
+        let series = |sampling| SeriesSampler::new(sampling, links, earliest_starts(scenario));
         let series = scenario.series.map(series).transpose()?;
         check_silence(simulation.core())?;
         let patience = patience(scenario, simulation.core());
@@ -372,6 +369,12 @@ fn programs(scenario: &PacketScenario) -> Result<Option<Programmed>, PacketError
     let flows = scenario.flows.len();
     let execution = Execution::new(&scenario.programs, flows)?;
     Ok(Some(Programmed { execution, is_received: vec![false; flows] }))
+}
+
+/// When each flow starts at the earliest: programs start flows when they do.
+fn earliest_starts(scenario: &PacketScenario) -> impl Iterator<Item = Time> {
+    let has_programs = !scenario.programs.is_empty();
+    scenario.flows.iter().map(move |flow| if has_programs { Time::ZERO } else { flow.start })
 }
 
 /// When the last flow starts and the last circuit changes.
