@@ -24,6 +24,7 @@ from lightloom.errors import OutputError
 from lightloom.optional import need
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
     import polars
 
@@ -433,7 +434,9 @@ class ColumnWriter(_TableWriter):
         return frame
 
 
-def write_columns(columns: Mapping[str, npt.NDArray[Any] | list[Any]], path: Path) -> None:
+def write_columns(
+    columns: Mapping[str, npt.NDArray[np.generic] | Sequence[object]], path: Path
+) -> None:
     """Write columns as Parquet if the name says so, else as CSV.
 
     Raises

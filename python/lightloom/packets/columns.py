@@ -108,7 +108,7 @@ def series_columns(run: PacketRun) -> SparseColumns:
     }
 
 
-def _unless(empty: npt.NDArray[np.bool_], values: npt.NDArray[Any]) -> list[Any]:
+def _unless(empty: npt.NDArray[np.bool_], values: npt.NDArray[np.generic]) -> list[Any]:
     """The values, or empty cells."""
     pairs = zip(empty.tolist(), values.tolist(), strict=True)
     return [None if is_empty else value for is_empty, value in pairs]
