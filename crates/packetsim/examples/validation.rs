@@ -210,9 +210,9 @@ fn runs_table(part: &str) -> String {
         let begin = Instant::now();
         let ours = means(&of.ours(if is_drawn { SEEDS } else { SPRAYED_SEEDS } as usize));
         eprintln!("{} {}: {:.1} s", of.transport, of.scenario, begin.elapsed().as_secs_f64());
-        let theirs = means(&of.runs);
+        let theirs = means(&of.statistics);
         let cells = shown.map(|index| compared(theirs[index], ours[index]));
-        let simulator = format!("{}, {}", of.simulator, of.runs.len());
+        let simulator = format!("{}, {}", of.simulator, of.statistics.len());
         let words = [of.transport.to_uppercase(), format!("`{}`", of.scenario), simulator];
         rows.push([words.to_vec(), cells.concat()].concat());
     }

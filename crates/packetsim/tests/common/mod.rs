@@ -170,11 +170,6 @@ impl Comparison {
         Self { reference, low: ours[skipped], median, high: ours[count - 1 - skipped] }
     }
 
-    /// How far ours is from the reference, in parts of it.
-    pub fn error(&self) -> f64 {
-        self.median / self.reference - 1.0
-    }
-
     /// How far the nearest of ours is from the reference, in parts of it; 0 if that lies between.
     pub fn outside(&self) -> f64 {
         self.reference.clamp(self.low, self.high) / self.reference - 1.0

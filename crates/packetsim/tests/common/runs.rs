@@ -17,7 +17,7 @@ pub struct Runs {
     pub transport: &'static str,
     pub scenario: &'static str,
     /// The [`STATISTICS`] of each run, in us.
-    pub runs: Vec<[f64; 4]>,
+    pub statistics: Vec<[f64; 4]>,
 }
 
 /// Of a part, in the order of the table: `shown`, scenarios at which we looked while we worked on
@@ -37,8 +37,8 @@ pub fn runs(part: &str) -> Vec<Runs> {
             (it.simulator, it.transport, it.scenario) == (simulator, transport, scenario)
         };
         match found.iter_mut().find(is_same) {
-            Some(it) => it.runs.push(run),
-            None => found.push(Runs { simulator, transport, scenario, runs: vec![run] }),
+            Some(it) => it.statistics.push(run),
+            None => found.push(Runs { simulator, transport, scenario, statistics: vec![run] }),
         }
     }
     found
