@@ -9,11 +9,16 @@
 mod common;
 #[path = "../tests/common/phases.rs"]
 mod phases;
+#[path = "../tests/common/runs.rs"]
+mod runs;
+#[path = "../tests/common/scenarios.rs"]
+mod scenarios;
 
 use common::{Comparison, FOLDER, Reference, SEEDS, STATISTICS, compare, files, simulate};
 use lightloom_model::Rate;
 use lightloom_packetsim::{TransportName, profile};
 use phases::{PAYLOADS, SCALES, Sizes, errors_by_payload, errors_by_scale, slope};
+use runs::{means, runs};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -71,8 +76,8 @@ fn replace(page: &str, name: &str, table: &str) -> String {
 }
 
 /// All tables by the names of their markers.
-fn tables(files: &[Reference]) -> [(&'static str, String); 5] {
-    // What has no transport here is left out, and a reference that is none, see the README.
+fn tables(files: &[Reference]) -> [(&'static str, String); 7] {
+    // What has no transport here is left out; of HPCC there are more runs in another table.
     let is_known = |file: &&Reference| {
         file.transport().parse::<TransportName>().is_ok_and(|name| name != TransportName::Hpcc)
     };
@@ -84,6 +89,8 @@ fn tables(files: &[Reference]) -> [(&'static str, String); 5] {
         ("one-flow", one_flow(&single)),
         ("sprayed", sprayed_table(&sprayed)),
         ("single-path", single_path_table(&drawn)),
+        ("shown", runs_table("shown")),
+        ("test", runs_table("test")),
         ("payloads", errors_table(&PAYLOADS.map(|it| format!("{it} B")), errors_by_payload, 3)),
         ("flow-sizes", errors_table(&SCALES.map(|it| format!("x {it}")), errors_by_scale, 4)),
     ]
@@ -156,13 +163,21 @@ fn sprayed_table(files: &[&Reference]) -> String {
         let found = timed(file, SPRAYED_SEEDS);
         let cells = shown.map(|index| {
             let Comparison { reference, median, .. } = found[index];
-            // Rounded, and without the sign of a zero.
-            let error = (1000.0 * found[index].error()).round() / 10.0 + 0.0;
-            [format!("{reference:.1}"), format!("{median:.1}"), format!("{error:+.1} %")]
+            compared(reference, median)
         });
         rows.push([labels(file), cells.concat()].concat());
     }
     markdown(2, &rows)
+}
+
+/// Two times in us and the difference, dashes where the reference's is not known.
+fn compared(reference: f64, ours: f64) -> [String; 3] {
+    if reference.is_nan() {
+        return ["-".to_owned(), format!("{ours:.1}"), "-".to_owned()];
+    }
+    // Rounded, and without the sign of a zero.
+    let error = (1000.0 * (ours / reference - 1.0)).round() / 10.0 + 0.0;
+    [format!("{reference:.1}"), format!("{ours:.1}"), format!("{error:+.1} %")]
 }
 
 fn single_path_table(files: &[&Reference]) -> String {
@@ -182,6 +197,26 @@ fn single_path_table(files: &[&Reference]) -> String {
         rows.push([labels(file), cells.to_vec()].concat());
     }
     markdown(2, &rows)
+}
+
+/// Means over runs of the references and of ours.
+fn runs_table(part: &str) -> String {
+    let shown = [0, 2, 3];
+    let titles = shown.map(|index| [STATISTICS[index], "ours", "error"]).concat();
+    let head = [["transport", "scenario", "reference, runs"].as_slice(), &titles].concat();
+    let mut rows = vec![head.into_iter().map(str::to_owned).collect()];
+    for of in runs(part) {
+        let is_drawn = ["hpcc", "swift"].contains(&of.transport);
+        let begin = Instant::now();
+        let ours = means(&of.ours(if is_drawn { SEEDS } else { SPRAYED_SEEDS } as usize));
+        eprintln!("{} {}: {:.1} s", of.transport, of.scenario, begin.elapsed().as_secs_f64());
+        let theirs = means(&of.statistics);
+        let cells = shown.map(|index| compared(theirs[index], ours[index]));
+        let simulator = format!("{}, {}", of.simulator, of.statistics.len());
+        let words = [of.transport.to_uppercase(), format!("`{}`", of.scenario), simulator];
+        rows.push([words.to_vec(), cells.concat()].concat());
+    }
+    markdown(3, &rows)
 }
 
 /// Errors in %, and the slope over the first few of them.

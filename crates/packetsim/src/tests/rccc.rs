@@ -100,6 +100,22 @@ fn a_sender_of_two_flows_shares_its_link() {
     }
 }
 
+/// 32 flows take as much longer as their last packets of one byte take, and less than half of what
+/// credit for full ones would.
+#[test]
+fn a_short_last_packet_asks_for_no_more_credit_than_it_uses() {
+    let last = |bytes: u64| {
+        let topology = star(33, FAST, Duration(US)).unwrap();
+        let parameters = RcccParameters { window: Some(1), ..RcccParameters::default() };
+        let flows: Vec<FlowSpec> = (0..32).map(|from| flow((from, 32), bytes)).collect();
+        let (simulation, done) = run(topology, network(FAST), with(parameters), &flows);
+        assert_eq!(total(&simulation, |link| link.trims), 0);
+        done.iter().map(|one| one.received_at).max().unwrap()
+    };
+    let longer = last(200 * 4096 + 1) - last(200 * 4096);
+    assert!((32 * 65 * 80..16 * PACKET).contains(&longer), "{longer} ps");
+}
+
 /// Control packets that are lost are requested again.
 #[test]
 fn lost_credit_and_acknowledgements_are_made_good() {

@@ -220,7 +220,11 @@ impl Rccc {
         let sender = &self.senders[flow];
         let packet = i64::from(core.config().packet_bytes());
         let unsent = i64::from(self.ledger.unsent(flow));
-        let left = (unsent + i64::from(self.ledger.lost(flow))).saturating_mul(packet);
+        let waiting = unsent + i64::from(self.ledger.lost(flow));
+        // The last packet, which may be shorter, is sent for the first time after all others.
+        let last = i64::from(core.packet_size(flow, core.flow(flow).packets - 1));
+        let shorter = if unsent > 0 { packet - last } else { 0 };
+        let left = waiting.saturating_mul(packet) - shorter;
         let mut wanted = left.min(i64::from(self.window())) - sender.credit;
         if sender.is_speculating && unsent > 0 {
             wanted = wanted.max(packet);

@@ -7,7 +7,7 @@
 use lightloom_kernel::Silent;
 use lightloom_model::{Bytes, Duration, Rate, Time};
 use lightloom_packetsim::transport::dctcp::DctcpParameters;
-use lightloom_packetsim::{FlowSpec, NicId, PathChoice, TransportKind, presets, profile};
+use lightloom_packetsim::{FlowSpec, NicId, PathChoice, Pfc, TransportKind, presets, profile};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -106,16 +106,28 @@ pub fn simulate(reference: &Reference, seed: u64) -> Vec<f64> {
     if config.paths != PathChoice::Ecmp {
         config.paths = PathChoice::Spray(reference.last_number());
     }
-    if let TransportKind::Dctcp(parameters) = &mut kind {
-        *parameters = DctcpParameters::FFSIM;
-        // Their queues hold the packet that is being sent, too.
-        config.queue_bytes = (u32::from(reference.last_number()) - 1) * config.packet_bytes();
+    match &mut kind {
+        TransportKind::Dctcp(parameters) => {
+            *parameters = DctcpParameters::FFSIM;
+            // Their queues hold the packet that is being sent, too.
+            config.queue_bytes = (u32::from(reference.last_number()) - 1) * config.packet_bytes();
+        }
+        TransportKind::Hpcc(parameters) => {
+            parameters.base_rtt = Some(Duration(12_000_000));
+            config.pfc = Some(Pfc { pause_bytes: 15 * 4096, resume_bytes: 12 * 4096 });
+            config.header = 64;
+        }
+        TransportKind::Swift(_) => config.header = 0,
+        _ => {}
     }
     let radix = presets::smallest_radix(reference.hosts);
     let tree = presets::fat_tree(reference.hosts, radix, rate, Duration(1_000_000)).unwrap();
     let mut network = kind.simulation(tree, config).expect("valid");
     let mut order: Vec<usize> = (0..reference.flows.len()).collect();
-    order.sort_by_cached_key(|&index| hash((seed, index)));
+    if reference.transport() == "dctcp" {
+        // ffsim-opera starts flows in the order of a hash map.
+        order.sort_by_cached_key(|&index| hash((seed, index)));
+    }
     for index in order {
         network.add_flow(&reference.flows[index]).expect("a path");
     }
@@ -156,11 +168,6 @@ impl Comparison {
         let (count, skipped) = (ours.len(), ours.len() / 20);
         let median = f64::midpoint(ours[(count - 1) / 2], ours[count / 2]);
         Self { reference, low: ours[skipped], median, high: ours[count - 1 - skipped] }
-    }
-
-    /// How far ours is from the reference, in parts of it.
-    pub fn error(&self) -> f64 {
-        self.median / self.reference - 1.0
     }
 
     /// How far the nearest of ours is from the reference, in parts of it; 0 if that lies between.
