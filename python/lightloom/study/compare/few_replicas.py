@@ -61,12 +61,11 @@ class FewReplicasJob(ModelJob):
         times = whole.plan.groups_per_stage // few.plan.groups_per_stage
         if times == 1 or not any(map(is_alike, whole.fabrics)):
             return None
-        values = {each.name: getattr(few, each.name) for each in dataclasses.fields(few)}
         compute = {each.name: getattr(few.compute, each.name)
                    for each in dataclasses.fields(ComputeModel)}  # fmt: skip
         sharing = times if few.plan.zero1 else 1
-        values["compute"] = _ComputeOfAll(**compute, times=sharing)
-        return cls(**values, whole=whole, absent=times - 1)
+        few = dataclasses.replace(few, compute=_ComputeOfAll(**compute, times=sharing))
+        return cls.like(few, whole=whole, absent=times - 1)
 
     def workload(self, sample: Sample, gpus_per_server: int) -> Workload:
         """The task graph of one step on servers of a given size."""

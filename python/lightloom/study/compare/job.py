@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, TypedDict
 
 from lightloom.cost import PartsCostModel
@@ -299,6 +299,11 @@ class ModelJob(Job):
     fitted: FittedPlan
     candidates: tuple[PlanCandidate, ...] = ()
     plans_that_fit: int = 0
+
+    @classmethod
+    def like(cls, job: ModelJob, **others: Any) -> Self:
+        """A job of this kind with the values of ``job``, and ``others`` that it has besides."""
+        return cls(**{each.name: getattr(job, each.name) for each in fields(job)}, **others)
 
     @property
     def name(self) -> str:

@@ -61,10 +61,9 @@ class PartStep:
     @classmethod
     def of(cls, whole: ModelJob, short: ModelJob, share: float) -> PartStep:
         """The part of a job's step that a short job has."""
-        values = {each.name: getattr(short, each.name) for each in dataclasses.fields(short)}
         plan = whole.plan
         counts = (plan.pp, plan.micro_batches, plan.groups_per_stage)
-        return cls(_PartJob(**values, whole=whole), share, *counts)
+        return cls(_PartJob.like(short, whole=whole), share, *counts)
 
     def sentence(self, played: ModelJob | None) -> str:
         """What a user reads before anything runs; ``played`` is simulated in place of the whole."""

@@ -348,8 +348,9 @@ def summary_of(job: Job, workload: StepWorkload | None = None) -> list[str]:
     """
     lines = [*job.opening(), _cluster_line(job), *_links_line(job), *job.details(workload)]
     lines.append(job.demand_line())
-    if (part := Budget(job).part) is not None:
-        lines.append(part.sentence(Budget(job).played))
+    budget = Budget(job)
+    if budget.part is not None:
+        lines.append(budget.part.sentence(budget.played))
     if workload is not None:
         lines += job.losses(workload)
     if (packets := packet_options(job.scenario)) is not None:
