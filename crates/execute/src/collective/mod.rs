@@ -11,8 +11,8 @@ pub use ring::{ring_edge_bytes, ring_steps};
 
 impl Circulation {
     /// Of so many members, of which some are `absent` for each that is there: only the edges that
-    /// leave the others are counted. Two members or more; a ring passes each GPU of a member and its
-    /// peers inside.
+    /// leave the others are counted. Two members or more; a ring passes each GPU of a member and
+    /// its peers inside.
     pub(crate) fn new(collective: &Collective, present: usize, absent: u32) -> Self {
         let members = present * (1 + absent as usize);
         let bytes = match collective.payload {

@@ -141,7 +141,8 @@ proptest! {
         size in 1_u64..2_000_000_000,
         more in 0_u64..1_000_000,
     ) {
-        let time = |size| play(&ring_of_gpus(kind, members, gpus, size), &with_hops(members)).step.0;
+        let network = with_hops(members);
+        let time = |size| play(&ring_of_gpus(kind, members, gpus, size), &network).step.0;
         let (less, more_time) = (time(size), time(size + more));
         prop_assert!(less <= more_time + 100);
         let each = NIC as f64 / 8.0;
