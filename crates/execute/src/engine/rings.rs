@@ -6,8 +6,9 @@
 //! left: a ring over all GPUs of several servers keeps NVSwitch and NICs busy at once. The part
 //! inside of L bytes per GPU takes L / GPU rate, unless rings of other communicators are inside the
 //! same worker ([`super::nvswitch`]); across workers, flows share links. What each edge carries,
-//! and in how many steps, is the kind's ([`crate::collective`]), divided among the orders of the ring: one on a packet fabric; both
-//! directions, and all cycles of the topology, on fixed circuits (see `parts::cycles`). In each
+//! and in how many steps, is the kind's ([`crate::collective`]), divided among the orders of the
+//! ring: one on a packet fabric; both directions, and all cycles of the topology, on fixed circuits
+//! (see `parts::cycles`). In each
 //! step a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and
 //! the start-up latency is steps times the mean latency of the edges, and of the start-up of a
 //! message over those between servers, of the slowest order, after each of which a chunk hops from
