@@ -27,6 +27,7 @@ from lightloom.control.emulator import (
     FaultScript,
     FixedTime,
 )
+from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.lease import Lease
 from lightloom.control.members import ServiceMember
@@ -144,7 +145,7 @@ class Neighborhood:
         try:
             async with self.controller() as controller:
                 if controller.port_map.fingerprint != self.map.fingerprint:
-                    await remap(controller, self.map, WHY)
+                    await self.remap(controller)
                     self.counts["map taken up"] += 1
                     return
                 self.session = RegionSession(controller)
@@ -157,6 +158,11 @@ class Neighborhood:
         except (ControlError, SwitchError) as error:
             self.counts[f"not served: {type(error).__name__}"] += 1
             await self.leave_free()
+
+    async def remap(self, controller: RegionController) -> None:
+        failures = RegionFailures(controller)
+        failures.load()
+        await remap(controller, failures, self.map, WHY)
 
     async def change(self, controller: RegionController) -> None:
         """Change to random circuits, or repair what has drifted."""
@@ -273,7 +279,7 @@ class Neighborhood:
         for _ in range(2):
             async with self.controller() as controller:
                 if controller.port_map.fingerprint != self.map.fingerprint:
-                    await remap(controller, self.map, WHY)
+                    await self.remap(controller)
         async with self.controller() as controller:
             await controller.reapply(WHY)
             report = await controller.apply(frozenset(), WHY)

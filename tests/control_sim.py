@@ -4,7 +4,8 @@ Time is simulated: every wait is over at once, and a failure is replayed by its 
 speak to emulated switches, byte by byte, over a simulated network: commands and replies take time,
 are cut, are lost, come late or after a crash; switches refuse, fall silent or lose power and
 circuits; others act on them at any moment; the controller is killed at any of its commands, and
-started again on the same journal; servers are moved in the port map; members hang; clocks are set.
+started again on the same journal; servers are moved in the port map, which the running service or
+the next one takes up; members hang; clocks are set.
 After TigerBeetle's simulator (VOPR).
 
 Used by the tests (few) and by ``python -m tests.control_sim`` (many).
@@ -46,8 +47,9 @@ from lightloom.control.emulator.matrix import (
 from lightloom.control.failure_state import RegionFailures
 from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.lease import Lease
+from lightloom.control.map_change import MapChange
 from lightloom.control.members import ServiceMember
-from lightloom.control.port_map import NicPorts, PortMap, SwitchPort
+from lightloom.control.port_map import NicPair, NicPorts, PortMap, SwitchPort
 from lightloom.control.processes import this_process
 from lightloom.control.refusals import ControlError, LeaseError
 from lightloom.control.region_file import RegionFile
@@ -64,6 +66,7 @@ from lightloom.control.switch import (
     SwitchDriver,
     SwitchError,
 )
+from lightloom.control.token import ClientRole
 from lightloom.control.wire import Frame
 from lightloom.errors import InputError, LightloomError
 
@@ -91,7 +94,7 @@ ACTS = {
     "clock": 8,
     "kill": 12,
     "hang": 4,
-    "map": 3,
+    "map": 4,
 }
 #: ports of each switch that the region does not have, and what is on them
 OTHERS = frozenset({CrossConnect("9", "19"), CrossConnect("10", "20")})
@@ -148,6 +151,8 @@ class WatchedMatrix(OpticalMatrix):
         #: those of others that the controller has read since they were made
         self.known: set[CrossConnect] = set()
         self.dark_since: dict[CrossConnect, float] = {}
+        #: those that the controller has deleted
+        self.deleted: set[CrossConnect] = set()
         self.is_others = False
         #: whether the next command is done by half and refused
         self.fails_halfway = False
@@ -183,6 +188,8 @@ class WatchedMatrix(OpticalMatrix):
             self.dark_since |= dict.fromkeys(gone, self.world.now)
             if self.is_others:
                 self.foreign |= now - before
+            else:
+                self.deleted |= gone
 
     def change(self, deletes: Iterable[int], creates: Sequence[tuple[int, int]]) -> float:
         deletes, creates, is_half = list(deletes), list(creates), False
@@ -319,10 +326,19 @@ class SimulatedMember:
         self.world, self.session = world, None
         self.transport = _Transport()
         self.member = ServiceMember(self)  # it is its own writer
-        self.hangs = False
+        self.hangs = self.is_dismissed = False
+
+    def join(self, session: RegionSession, server: int) -> None:
+        """Connect, or connect anew, for a server."""
+        self.session, self.is_dismissed = session, False
+        session.enter(self.member)
+        self.member.is_hung, self.member.server = False, server
 
     def is_closing(self) -> bool:
-        return False
+        return self.is_dismissed
+
+    def close(self) -> None:
+        self.is_dismissed = True
 
     def write(self, data: bytes) -> None:
         if b'"drain"' not in data or self.hangs:
@@ -425,14 +441,18 @@ class Simulation:
             await controller.start()
             world.counts["started"] += 1
             if controller.port_map.fingerprint != self.file_map.fingerprint:
-                await remap(controller, self.file_map, ChangeReason("sim"))
+                await remap(controller, self.failures, self.file_map, ChangeReason("sim"))
                 world.counts["remapped"] += 1
                 return
-            session = RegionSession(controller, 0.3, failures=self.failures, demand_timeout_s=3.0)
+            session = RegionSession(
+                controller,
+                0.3,
+                failures=self.failures,
+                demand_timeout_s=3.0,
+                read_map=self.read_map,
+            )
             for number, member in enumerate(self.members):
-                member.session, member.member.is_hung = session, False
-                member.member.server = number
-                session.enter(member.member)
+                member.join(session, number)
             while world.counts["requests"] < until:
                 await self.request(session)
         finally:
@@ -447,8 +467,8 @@ class Simulation:
         await asyncio.sleep(rng.choice((0.0, 0.001, 0.01, 0.3, 2.0)))
         world.counts["requests"] += 1
         kind = rng.choices(
-            ("demand", "check", "reach", "reapply", "adopt", "fail", "repair", "renew"),
-            (60, 8, 8, 8, 4, 2, 2, 4),
+            ("demand", "check", "reach", "reapply", "adopt", "fail", "repair", "renew", "remap"),
+            (60, 8, 8, 8, 4, 2, 2, 4, 3),
         )[0]
         why = ChangeReason("sim")
         try:
@@ -464,18 +484,73 @@ class Simulation:
             elif kind == "adopt":
                 await self.adopt()
             elif kind == "fail":
-                part = f"nic:{rng.randrange(len(self.names))}/{rng.randrange(NICS)}"
+                servers = len(controller.port_map.servers)
+                part = f"nic:{rng.randrange(servers)}/{rng.randrange(NICS)}"
                 await session._fail(self.members[0].member, Frame({"op": "fail", "parts": [part]}))
             elif kind == "repair" and self.failures.parts:
                 part = str(rng.choice(sorted(self.failures.parts)))
                 await session.failures.remove([part])
             elif kind == "renew":
                 controller.lease.renew()
+            elif kind == "remap":
+                await self.remap(session)
             world.counts[kind] += 1
         except LeaseError:
             raise
         except (ControlError, SwitchError, InputError) as error:
             world.counts[f"refused: {type(error).__name__}"] += 1
+
+    async def read_map(self) -> PortMap:
+        return self.file_map
+
+    async def remap(self, session: RegionSession) -> None:
+        """An operator edits the map and takes it up, sometimes while a job asks for circuits."""
+        controller = self.controller
+        if self.file_map.fingerprint == controller.port_map.fingerprint:
+            self.edit_map()
+        maps = MapChange(controller.port_map, self.file_map)
+        for switch in self.switches.values():
+            switch.matrix.deleted.clear()
+        asking = None
+        if self.world.rng.random() < 0.5:
+            asking = asyncio.create_task(self.demand(session))
+        kept = [
+            (matrix, connect)
+            for connects in map(self.matrices, sorted(maps.kept(controller.held)))
+            if all(connect in matrix.cross_connects for matrix, connect in connects)
+            for matrix, connect in connects
+        ]
+        try:
+            await self.take_up(session)
+        finally:
+            if asking is not None:
+                await asyncio.wait({asking})
+        if asking is None:
+            assert not any(connect in matrix.deleted for matrix, connect in kept)
+        elif not asking.cancelled() and (error := asking.exception()) is not None:
+            raise error
+        if controller.port_map.fingerprint == maps.before.fingerprint:
+            return
+        self.world.counts["remapped while serving"] += 1
+        for number, member in enumerate(self.members):
+            assert member.is_dismissed
+            member.join(session, number)
+
+    def matrices(self, circuit: NicPair) -> list[tuple[WatchedMatrix, CrossConnect]]:
+        """Where the cross-connects of a circuit are, or would be."""
+        return [
+            (self.switches[placed.switch].matrix, placed.cross_connect)
+            for placed in self.controller.port_map.cross_connects(circuit)
+        ]
+
+    async def take_up(self, session: RegionSession) -> None:
+        operator = ServiceMember(None, client="operator", role=ClientRole.OPERATOR)
+        session.enter(operator)
+        target = {"kind": "remapped"}
+        plan = (await session.handle(operator, Frame({"op": "plan", "target": target})))["plan"]
+        checks = self.world.rng.random() < 0.5
+        await session.handle(operator, Frame({"op": "apply", "plan": plan, "checks": checks}))
+        session.leave(operator)
 
     async def adopt(self) -> None:
         """An operator says that the circuits that are there are the controller's."""
@@ -561,7 +636,8 @@ class Simulation:
                 member.hangs = not member.hangs
             case "map":
                 self.edit_map()
-                world.fuse = 0
+                if rng.random() < 0.5:
+                    world.fuse = 0
 
     def claimed(self, switch: str) -> set[CrossConnect]:
         """Cross-connects that the controller holds or has tried to make: whose they are is moot."""
@@ -579,7 +655,7 @@ class Simulation:
         """A server goes, comes back elsewhere in the list, or gets other ports."""
         rng = self.world.rng
         free = sorted(set(range(PORTS - 2)) - set(self.place.values()))
-        if len(self.names) < 5 or rng.random() < 0.3:
+        if free and (len(self.names) < 5 or rng.random() < 0.3):
             name = f"new{rng.randrange(10**6)}"
             self.place[name] = rng.choice(free)
             self.names.insert(rng.randrange(len(self.names) + 1), name)
@@ -587,6 +663,7 @@ class Simulation:
             self.place.pop(self.names.pop(rng.randrange(len(self.names))))
         else:
             self.place[rng.choice(self.names)] = rng.choice(free)
+        self.file_map = map_of(self.names, self.place)
 
     async def run(self, requests: int) -> Counter[str]:
         """Live and die until so many requests were made; then let all agree."""
@@ -641,7 +718,7 @@ class Simulation:
             controller = self.controller
             await controller.start()
             if controller.port_map.fingerprint != self.file_map.fingerprint:
-                await remap(controller, self.file_map, ChangeReason("sim"))
+                await remap(controller, self.failures, self.file_map, ChangeReason("sim"))
             await controller.close()
             self.journal.close()
         self.start_controller()

@@ -92,6 +92,7 @@ PROTOCOLS = {
     )
 } | {
     "cli": Protocol("sonic", "ssh", "1A-1B", ("asyncssh",)),
+    "sonic-restconfs": Protocol("sonic", "restconfs", "1A-1B", ("httpx", "cryptography")),
     "calient": Protocol("calient", "tl1", "1.1.1-1.1.2"),
 }
 #: those whose identity is checked: by a certificate, or by a host key

@@ -76,7 +76,7 @@ def all_to_all_run(kind, skew, more=0, **options):
 
 
 @pytest.mark.parametrize("skew", [0, 1, 3])
-@pytest.mark.parametrize("kind", ["rotornet", "helios", "x-nest-plus"])
+@pytest.mark.parametrize("kind", ["rotornet", "opera", "helios", "x-nest-plus"])
 def test_servers_that_are_alike_are_simulated_together(kind, skew):
     """Some bytes more for each pair tell all servers apart: the same times, and more work.
 
@@ -85,7 +85,7 @@ def test_servers_that_are_alike_are_simulated_together(kind, skew):
     alike = all_to_all_run(kind, skew)
     apart = all_to_all_run(kind, skew, more=np.arange(256).reshape(16, 16))
     assert alike.flows == apart.flows == 2 * 16 * 15
-    error = 2e-2 if kind == "rotornet" else 2e-3
+    error = 2e-2 if kind in ("rotornet", "opera") else 2e-3
     assert alike.step_time_s == pytest.approx(apart.step_time_s, rel=error)
     assert 4 * alike.flow_work["flows_touched"] <= apart.flow_work["flows_touched"]
     for use, other in zip(alike.links, apart.links, strict=True):
@@ -173,6 +173,8 @@ def test_more_racks_than_pods_hold_are_refused():
         # what does not fit a slot by a packet waits for the next one of its pair
         ("rotornet", {"relay": False}, 1.05),
         ("rotornet", {}, 1.2),
+        ("opera", {}, 1.2),
+        ("opera", {"bulk_bytes": 0}, 1.2),
         ("helios", {"dark_s": 1e-4, "epoch_s": 1e-3}, 1.1),
         ("x-nest-plus", {"dark_s": 1e-4, "epoch_s": 1e-3, "hello_s": 0.0}, 1.25),
     ],
@@ -193,13 +195,13 @@ def test_packets_take_about_as_long_as_flows(kind, options, most):
         Phases(racks, Packets("ideal"))
 
 
-@pytest.mark.parametrize("kind", ["rotornet", "helios", "x-nest-plus"])
+@pytest.mark.parametrize("kind", ["rotornet", "opera", "helios", "x-nest-plus"])
 def test_a_bill_counts_both_ends_of_every_link(kind):
     cluster = Cluster.of(gpus=8 * SERVERS, rate_gbps=400, gpu="h100")
     bill = load_fabric(kind).bill_of_materials(cluster)
     optical = bill.count("ocs_port")
-    assert optical == {"rotornet": 64, "helios": 48, "x-nest-plus": 64 * 4}[kind]
-    electrical = {"rotornet": 0, "helios": 16, "x-nest-plus": 2 * 4 * 2}[kind]
+    assert optical == {"rotornet": 64, "opera": 64, "helios": 48, "x-nest-plus": 64 * 4}[kind]
+    electrical = {"helios": 16, "x-nest-plus": 2 * 4 * 2}.get(kind, 0)
     assert bill.count("nic") == 64
     assert bill.count("eps_port") == 64 + optical + 2 * electrical
     assert bill.count("transceiver") == 2 * (64 + electrical) + optical

@@ -318,3 +318,117 @@ def test_a_lost_link_is_one_of_a_face():
 
     assert seconds("nic:0/0") == pytest.approx(size / (3 * RATE) + LINK_S, abs=1e-9)
     assert seconds("server:1") == seconds(())
+
+
+def test_a_shape_is_read_as_the_command_line_gives_it():
+    assert Torus(shape="8x8x16").shape == Torus(shape=("8x8x16",)).shape == (8, 8, 16)
+
+
+# ---- twisted
+
+TWISTED = [(4, 4, 8), (4, 8, 8), (8, 4, 4)]
+
+
+def links_of(grid):
+    """Where one can go from each server, and by how many links."""
+    neighbors = {number: {} for number in range(grid.servers)}
+    for (a, b), count in grid.circuits().items():
+        neighbors[a][b] = neighbors[b][a] = count
+    return neighbors
+
+
+def hops_from(neighbors, source):
+    """Links to each server, breadth first."""
+    hops, front = {source: 0}, [source]
+    while front:
+        after = {b: hops[a] + 1 for a in front for b in neighbors[a] if b not in hops}
+        hops |= after
+        front = list(after)
+    return hops
+
+
+def loads(grid):
+    """Bytes over each link of an edge where each server sends one to every other.
+
+    Seen from one server as from any, so that each link carries its share of an edge's.
+    """
+    carried = [0.0, 0.0, 0.0]
+    for target in range(1, grid.servers):
+        ways = grid.routes(0, target)
+        for way in ways:
+            for a, b in itertools.pairwise(grid.places[number] for number in way):
+                # a link around a short edge, which comes first, leads along others as well
+                edge = next(axis for axis in range(3) if a[axis] != b[axis])
+                carried[edge] += 1 / len(ways) / 2
+    return carried
+
+
+@pytest.mark.parametrize("shape", TWISTED)
+@pytest.mark.parametrize("box", [(1, 1, 1), (2, 2, 2), (4, 2, 1)])
+def test_a_twisted_torus_has_as_many_links_and_the_shortest_ways(shape, box):
+    grid, plain = TorusGrid(shape, box, twisted=True), TorusGrid(shape, box)
+    neighbors = links_of(grid)
+    for counts in neighbors.values():
+        assert sum(counts.values()) == grid.ends_per_server
+    # around an edge of one server a link joins it to itself, or twisted to another
+    if 1 not in grid.size:
+        assert sum(grid.circuits().values()) == sum(plain.circuits().values())
+    for source in (0, 1, grid.servers // 2 + 1):
+        hops = hops_from(neighbors, source)
+        for target in range(grid.servers):
+            for way in grid.routes(source, target):
+                assert (way[0], way[-1]) == (source, target)
+                assert len(way) == hops[target] + 1
+                assert all(b in neighbors[a] for a, b in itertools.pairwise(way))
+
+
+@pytest.mark.parametrize(
+    ("shape", "plain_hops", "hops", "gain"),
+    # TPU v4 (section 2) has both of these sizes: there all-to-alls gained 1.63 and 1.31 times
+    [((4, 4, 8), 8, 6, 128 / (220 / 3)), ((4, 8, 8), 10, 6, 256 / 184)],
+)
+def test_of_an_all_to_all_every_link_carries_the_same(shape, plain_hops, hops, gain):
+    """All-to-alls of published sizes: the busiest link, and the most links between two."""
+    grids = [TorusGrid(shape, (1, 1, 1), twisted) for twisted in (False, True)]
+    most = [max(hops_from(links_of(grid), 0).values()) for grid in grids]
+    assert most == [plain_hops, hops]
+    plain, twisted = map(loads, grids)
+    assert max(twisted) == pytest.approx(min(twisted))
+    assert max(plain) == pytest.approx(max(shape) * math.prod(shape) / 8)
+    assert max(plain) / max(twisted) == pytest.approx(gain)
+
+
+@pytest.mark.parametrize("k", [4, 8])
+def test_planes_between_halves_cut_twice_as_many_links(k):
+    def least(twisted):
+        grid = TorusGrid((k, k, 2 * k), (1, 1, 1), twisted)
+        cuts = []
+        for axis, edge in enumerate(grid.shape):
+            half = [place[axis] < edge // 2 for place in grid.places]
+            cuts.append(sum(n for (a, b), n in grid.circuits().items() if half[a] != half[b]))
+        return min(cuts)
+
+    assert (least(False), least(True)) == (2 * k * k, 4 * k * k)
+
+
+def test_a_twisted_torus_is_faster_and_costs_the_same():
+    size = 100_000_000
+    own = {"shape": "4x4x8", "nvlink_gbps": 1e6}
+    plain, twisted = (all_to_all_s(128, size, twist=on, **own) for on in (False, True))
+    # 16 servers: of an all-to-all 8 and 4 1/3 times what one sends another cross the busiest side,
+    # a face of four links
+    assert plain == pytest.approx(8 * size / (4 * RATE), rel=1e-2)
+    assert twisted == pytest.approx(13 / 3 * size / (4 * RATE), rel=1e-2)
+    bills = [Torus(shape="4x4x8", twist=on).bill_of_materials(cluster(128)) for on in (False, True)]
+    assert bills[0].lines == bills[1].lines
+
+
+@pytest.mark.parametrize(
+    ("gpus", "options"),
+    [(512, {}), (16, {}), (64, {"shape": "4x4x4"}), (256, {"shape": "4x4x16"}), (384, {})],
+)
+def test_only_edges_of_two_lengths_can_be_twisted(gpus, options):
+    torus = Torus(twist=True, **options)
+    with pytest.raises(FabricError, match=r"torus: twist: a shape of \d+x\d+x\d+ GPUs: expected"):
+        torus.network(cluster(gpus))
+    assert "a twisted torus of 4x4x8" in Torus(twist=True).network(cluster(128)).notes[0]

@@ -62,6 +62,7 @@ def packet_request(rng, transport):
         "until_ps": rng.choice([None, 10**8]),
         "sample_every_ps": rng.choice([1, 10**6]),
         "max_samples": rng.choice([0, 10]),
+        "max_rows": rng.choice([0, 50]),
         "max_events": rng.choice([0, 100]),
         "traced_flow": None,
         "in_halves": rng.random() < 0.5,

@@ -18,8 +18,7 @@ from tests.fuzz.parser_inputs import inputs, pieces
 
 from lightloom.control.drivers.options import parse_switch_url, settings_from
 from lightloom.control.drivers.polatis_restconf import _port, _rows
-from lightloom.control.drivers.sonic import parse_table, readback_of
-from lightloom.control.drivers.sonic_gnmi import rows_of
+from lightloom.control.drivers.sonic import parse_table, readback_of, rows_of
 from lightloom.control.drivers.tl1 import (
     MAX_LINE_BYTES,
     MAX_MESSAGE_BYTES,
@@ -191,6 +190,41 @@ def test_bodies_of_restconf_and_gnmi():
         except (ValueError, RecursionError, SwitchProtocolError):
             pass
     assert good > COUNT / 50
+
+
+def test_datagrams_of_snmp():
+    v2c = pytest.importorskip("pysnmp.proto.api.v2c")
+    from pyasn1.codec.ber import decoder, encoder
+
+    from lightloom.control.emulator.snmp import MAX_OBJECTS, SnmpService
+
+    def request(kind, *names):
+        message, pdu = v2c.Message(), kind()
+        defaults = v2c.apiBulkPDU if kind is v2c.GetBulkRequestPDU else v2c.apiPDU
+        defaults.set_defaults(pdu)
+        v2c.apiPDU.set_varbinds(pdu, [(name, v2c.Null("")) for name in names])
+        v2c.apiMessage.set_defaults(message)
+        v2c.apiMessage.set_community(message, "public")
+        v2c.apiMessage.set_pdu(message, pdu)
+        return encoder.encode(message)
+
+    system = (1, 3, 6, 1, 2, 1, 1)
+    valid = [
+        request(v2c.GetRequestPDU, (*system, 1, 0), (*system, 5, 0)),
+        request(v2c.GetNextRequestPDU, (1, 3, 6, 1, 4, 1, 26592)),
+        request(v2c.GetBulkRequestPDU, system),
+        request(v2c.SetRequestPDU, (*system, 5, 0)),
+    ]
+    words = [b"\x30", b"\x80", b"\xa5\x10", b"\x02\x01\x7f", b"\x06\x03+\x06\x01", b"\x05\x00"]
+    service, num_replies = SnmpService(emulate((8, 8)).switch), 0
+    for data in inputs(9, COUNT, valid, [*words, b"\x04\x06public", b"\x84\xff\xff\xff\xff"]):
+        reply = service.reply_to(data)
+        if reply is not None:
+            message, rest = decoder.decode(reply, asn1Spec=v2c.Message())
+            num_replies += 1
+            assert not rest
+            assert len(v2c.apiPDU.get_varbinds(v2c.apiMessage.get_pdu(message))) <= MAX_OBJECTS
+    assert num_replies > COUNT / 50
 
 
 @pytest.mark.parametrize("is_chunked", [False, True])

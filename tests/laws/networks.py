@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ START_UP = StartUp(message_ps=10_000_000, all_to_all_ps=20_000_000, peer_ps=1_00
 #: epochs and switches as fast as steps are short
 QUICK = {"dark_s": 1e-5, "epoch_s": 1e-4}
 #: fabrics of racks, and what others are options of
-RACKS = ("rotornet", "helios", "x-nest-plus", "x-nest", "flexfly")
+RACKS = ("rotornet", "opera", "helios", "x-nest-plus", "x-nest", "flexfly")
 #: policies that decide on circuits during the step
 POLICIES = ("always", "break-even", "oracle", "per-layer")
 
@@ -54,10 +55,11 @@ def _crossbars(servers: int, _: int) -> Network:
     return replace(packet(servers, "hierarchical"), parts=parts)
 
 
-def _torus(servers: int, _: int) -> Network:
+def _torus(servers: int, _: int, **options: Any) -> Network:
     """Boxes of eight GPUs in cubes, or in a part of one; as many more as make it whole."""
     cluster = Cluster.of(gpus=8 * servers, rate_gbps=RATE_BPS / GBPS, gpu="h100")
-    own = load_fabric("torus", {"interconnect": "ideal", "link_delay_s": 1e-6}).network(cluster)
+    own = load_fabric("torus", {"interconnect": "ideal", "link_delay_s": 1e-6, **options})
+    own = own.network(cluster)
     return replace(packet(own.servers, "hierarchical"), parts=own.parts)
 
 
@@ -96,8 +98,11 @@ BUILDERS: dict[str, Callable[[int, int], Network]] = {
     "mesh": _mesh,
     "crossbars": _crossbars,
     "torus": _torus,
+    "torus, twisted": partial(_torus, shape="4x8x8", twist=True),
     "rotor": _rotor,
     "rotornet": _racks("rotornet"),
+    "opera": _racks("opera"),
+    "opera, all waits": _racks("opera", bulk_bytes=0),
     "helios": _racks("helios", **QUICK),
     "x-nest-plus": _racks("x-nest-plus", **QUICK, hello_s=1e-5),
     "x-nest-plus, hops": _racks("x-nest-plus", **QUICK, hello_s=1e-5, rule="hops"),
@@ -121,7 +126,7 @@ def network_of(name: str, servers: int, members: int) -> Network:
 
 def nics_of(name: str, servers: int) -> int:
     """Links at which bytes can leave a server."""
-    return {"mesh": servers - 1, "rotor": 1, "torus": 24}.get(name, 8)
+    return {"mesh": servers - 1, "rotor": 1, "torus": 24}.get(name.split(",", maxsplit=1)[0], 8)
 
 
 def scaled(

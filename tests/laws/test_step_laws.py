@@ -32,8 +32,10 @@ COUNT = 10
 NETWORKS = tuple(BUILDERS)
 TIMELESS = tuple(name for name in NETWORKS if name not in CLOCKED)
 on_each = pytest.mark.parametrize("name", NETWORKS)
+#: networks of which some servers have fewer neighbors, or as many GPUs however many are used
+TORI = ("torus", "torus, twisted")
 #: those of which a larger one gives each server what it had
-ALIKE = tuple(name for name in TIMELESS if name not in ("oversubscribed", "mesh", "torus"))
+ALIKE = tuple(name for name in TIMELESS if name not in ("oversubscribed", "mesh", *TORI))
 on_alike = pytest.mark.parametrize("name", ALIKE)
 on_timeless = pytest.mark.parametrize("name", TIMELESS)
 
@@ -166,7 +168,7 @@ def test_equal_members_do_not_wait_for_stragglers(name):
         return case.run.straggler_wait_s / case.time_s
 
     # under a ToR, or on a torus that does not go around, places differ
-    placed = ("oversubscribed", "torus")
+    placed = ("oversubscribed", *TORI)
     hold(law, cases(name, COUNT), CONTINUOUS if name in placed else EXACT)
 
 

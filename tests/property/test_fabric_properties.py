@@ -26,7 +26,7 @@ def attempt(name, options=None):
 
 
 #: fabrics of up to 1,024 racks that grow with them
-RACKS = ("rotornet", "helios")
+RACKS = ("rotornet", "opera", "helios")
 #: X-NEST+ has more circuits, and pods, the larger it is; a torus whole cubes
 PROPORTIONAL = sorted(set(FABRICS) - {"x-nest-plus", "torus"})
 

@@ -7,7 +7,7 @@
 
 use lightloom_model::{Invalid, by_name, choices};
 use lightloom_schedule::epochs::{Epochs, NONE};
-use lightloom_schedule::rotornet::{Cycling, Rotor};
+use lightloom_schedule::rotornet::{Cycling, Rotor, RotorMatchings};
 use lightloom_schedule::steps::{
     DemandEstimate, Estimator, SwitchStep, Turning, helios_step, xnest_step_by,
 };
@@ -22,7 +22,7 @@ const FORGOTTEN: u64 = 1 << 16;
 choices! {
     /// How the circuits of racks follow their traffic.
     pub enum CircuitPolicy: "policy" {
-        Helios = "helios": "Matchings of largest weight for what is expected",
+        Helios = "helios": "RotorMatchings of largest weight for what is expected",
         XnestPlus = "x-nest-plus": "A few fixed matchings, switches for each as it has traffic",
         RotorNet = "rotornet": "Each matching in turn, whatever the traffic",
     }
@@ -53,6 +53,8 @@ pub struct EpochRules {
     /// RotorNet: which matchings a switch holds, and when it turns.
     #[serde(with = "by_name")]
     pub cycling: Cycling,
+    /// RotorNet: the seed by which matchings are drawn, as in Opera; otherwise they are shifts.
+    pub seed: Option<u64>,
 }
 
 impl EpochRules {
@@ -74,7 +76,10 @@ impl EpochRules {
                 let (rules, settings) = (*self, Vec::new());
                 Box::new(Shared { sizes, rules, settings, turning: self.turning })
             }
-            CircuitPolicy::RotorNet => Box::new(Rotating { rotor: self.rotor(sizes), turn: 0 }),
+            CircuitPolicy::RotorNet => {
+                let (rotor, matchings) = (self.rotor(sizes), self.matchings(sizes));
+                Box::new(Rotating { rotor, matchings, turn: 0 })
+            }
         };
         let estimate = DemandEstimate::new(self.estimator, self.weight)?;
         Ok(EpochDecider { policy, estimate, cells: sizes.nodes * sizes.nodes })
@@ -85,6 +90,14 @@ impl EpochRules {
         let Epochs { nodes, switches, epoch, delay } = sizes;
         let (slot, cycling) = (Some(epoch), self.cycling);
         Rotor { nodes, switches, slot, delay, held: false, relay: true, cycling }
+    }
+
+    /// The matchings that these pass through.
+    pub fn matchings(&self, sizes: Epochs) -> RotorMatchings {
+        match self.seed {
+            Some(seed) => RotorMatchings::drawn(&self.rotor(sizes), seed),
+            None => RotorMatchings::Shifts { nodes: sizes.nodes },
+        }
     }
 }
 
@@ -213,13 +226,13 @@ fn xnest_matchings(settings: &[(u32, u32)], nodes: usize, reading: Reading) -> V
 #[derive(Debug)]
 struct Rotating {
     rotor: Rotor,
+    matchings: RotorMatchings,
     turn: u64,
 }
 
 impl EpochPolicy for Rotating {
     fn step(&mut self, _expected: &[u64]) -> Result<SwitchStep, Invalid> {
         let nodes = self.rotor.nodes;
-        let to = |node: usize, shift: usize| ((node + shift) % nodes) as u32;
         let shifts: Vec<usize> = self.rotor.shifts(self.turn).collect();
         let before: Vec<usize> = self
             .turn
@@ -228,9 +241,11 @@ impl EpochPolicy for Rotating {
             .unwrap_or_default();
         let turned = (0..shifts.len()).map(|switch| before.get(switch) != Some(&shifts[switch]));
         let turned = turned.collect();
-        let matching = |&shift: &usize| (0..nodes).map(|node| to(node, shift)).collect();
+        let peer = |shift: usize, node: usize| self.matchings.peer(shift, node) as u32;
+        let matching = |&shift: &usize| (0..nodes).map(|node| peer(shift, node)).collect();
+        let matchings = shifts.iter().map(matching).collect();
         self.turn += 1;
-        Ok(SwitchStep { matchings: shifts.iter().map(matching).collect(), turned })
+        Ok(SwitchStep { matchings, turned })
     }
 
     fn pass(&mut self, epochs: u64) {
@@ -263,6 +278,7 @@ mod tests {
             rule: SwitchRule::Greedy,
             turning: Turning::First,
             cycling: Cycling::Fixed,
+            seed: None,
         }
     }
 

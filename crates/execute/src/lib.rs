@@ -51,7 +51,7 @@ pub use network::Network;
 pub use options::Options;
 pub use outcome::{Outcome, RoleTimes};
 pub use packets::{Extent, PacketTransport, PlaneFailure, Repeats};
-pub use phases::{PhaseBook, PhaseCount};
+pub use phases::{PhaseBook, PhaseChoice, PhaseCount};
 pub use timeline::{CircuitTimeline, CriticalSpans, Snapshot, Timeline};
 pub use turns::{CircuitTurn, TurnStatistics};
 

@@ -51,6 +51,10 @@ struct Chunk {
 /// Number of upcoming events that [`Agenda::upcoming`] shows in order.
 pub const PREVIEW: usize = 12;
 
+/// What fewer sources are about is in the caches anyway: to know their next events early costs a
+/// tenth of a run, as events come in between.
+const FEW: usize = 1 << 11;
+
 /// Events that may have been taken before their memory is reused.
 const MAX_TAKEN: usize = 64;
 
@@ -68,6 +72,8 @@ pub struct SourceEvent {
 pub struct Agenda<T> {
     /// A bucket spans `2^shift` ps.
     shift: u32,
+    /// Number of events after the next that are kept in order, where there are as many near.
+    ahead: usize,
     /// The last chunk of each bucket.
     buckets: Vec<u32>,
     /// One bit per bucket that has events.
@@ -100,6 +106,7 @@ impl<T: Copy + Ord> Agenda<T> {
         let shift = (u64::BITS - width.leading_zeros()).min(u32::BITS);
         Self {
             shift,
+            ahead: if sources < FEW { 0 } else { PREVIEW },
             buckets: vec![NONE; buckets],
             occupied: vec![0; buckets / 64],
             occupied_count: 0,
@@ -176,7 +183,8 @@ impl<T: Copy + Ord> Agenda<T> {
         self.far_time = self.far_time.min(time);
     }
 
-    /// The next events of the calendar in order, if enough of them are near: for prefetching.
+    /// The next events of the calendar in order, if enough of them are near and sources are
+    /// many: for prefetching.
     #[inline]
     pub fn upcoming(&self) -> Option<&[SourceEvent; PREVIEW]> {
         self.current[self.taken..].first_chunk()
@@ -185,7 +193,7 @@ impl<T: Copy + Ord> Agenda<T> {
     /// Removes the next event, if it is due at or before `limit`.
     #[inline]
     pub fn pop(&mut self, limit: Time) -> Option<(Time, Due<T>)> {
-        if self.taken + PREVIEW < self.current.len()
+        if self.taken + self.ahead < self.current.len()
             && let Some(&SourceEvent { time, source }) = self.current.get(self.taken)
             && time < self.far_time
             && time <= limit
@@ -197,7 +205,7 @@ impl<T: Copy + Ord> Agenda<T> {
     }
 
     fn pop_elsewhere(&mut self, limit: Time) -> Option<(Time, Due<T>)> {
-        while self.current.len() <= self.taken + PREVIEW
+        while self.current.len() <= self.taken + self.ahead
             && let Some(slot) = self.near_occupied()
         {
             self.load(slot);

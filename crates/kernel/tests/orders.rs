@@ -88,7 +88,8 @@ fn the_horizon_of_an_agenda_moves_along_with_its_timers() {
 
 #[test]
 fn an_agenda_shows_what_it_will_pop() {
-    let mut agenda: Agenda<u8> = Agenda::new(64, Duration(10_000));
+    // Of few sources nothing is shown.
+    let mut agenda: Agenda<u8> = Agenda::new(4096, Duration(10_000));
     for source in 0..64_u32 {
         agenda.schedule(source, Time(u64::from(source * 37 % 64) * 100 + 1));
     }
@@ -272,9 +273,10 @@ proptest! {
     fn all_orders_agree_on_distinct_times(
         times in prop::collection::hash_set(0u64..1 << 40, 1..200),
         horizon in 1u64..1 << 30,
+        others in prop::sample::select(vec![0, 4096]),
     ) {
         let times: Vec<u64> = times.into_iter().collect();
-        let mut agenda: Agenda<u8> = Agenda::new(times.len(), Duration(horizon));
+        let mut agenda: Agenda<u8> = Agenda::new(times.len() + others, Duration(horizon));
         let mut queue = EventQueue::new();
         let mut indexed = IndexedQueue::new();
         for (index, &time) in times.iter().enumerate() {

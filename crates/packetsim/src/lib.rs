@@ -34,6 +34,7 @@ mod run;
 mod sampling;
 mod scenario;
 mod scenes;
+mod series;
 mod stall;
 mod topology;
 pub mod transport;
@@ -56,11 +57,14 @@ pub use packet::{
 };
 pub use planes::{PlaneChoice, PlaneTurns};
 pub use programs::{Action, Milestone, ProgramReport, Programs, Wait};
-pub use report::{FlowOutcome, LayerSample, LinkReport, Report, Samples};
+pub use report::{
+    Carrier, FlowOutcome, LayerSample, LinkReport, Report, Samples, Series, SeriesRow,
+};
 pub use run::{RunningScenario, simulate};
 pub use sampling::Sampling;
 pub use scenario::{CircuitSwitching, PacketScenario};
 pub use scenes::{SceneHops, Scenes};
+pub use series::SeriesSampling;
 pub use topology::{Cable, Dragonfly, LinkSpec, NicId, NodeId, PacketLinkId, Topology};
 pub use transport::{Extent, Recovery, TransportKind, TransportName, fitted, profile};
 

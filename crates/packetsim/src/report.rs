@@ -75,6 +75,37 @@ pub struct Samples {
     pub rows: Vec<LayerSample>,
 }
 
+/// A link or a flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Carrier {
+    /// A link.
+    Link(PacketLinkId),
+    /// A flow.
+    Flow(PacketFlowId),
+}
+
+/// A link or flow in one period in which something moved or waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeriesRow {
+    /// Number of the period, from 0 on.
+    pub period: u32,
+    /// What it is about.
+    pub of: Carrier,
+    /// Bytes that came out of the link; payload that the receiver of the flow got.
+    pub bytes: Bytes,
+    /// Maximum of the data that waited for the link; 0 for flows.
+    pub peak_queue: Bytes,
+}
+
+/// Series over time of every link and flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Series {
+    /// Length of all periods but the last, which ends with the run.
+    pub period: Duration,
+    /// In the order of periods; links before flows, each by number.
+    pub rows: Vec<SeriesRow>,
+}
+
 /// A run that ended, or reached the time at which it should stop.
 #[derive(Debug, Clone)]
 pub struct Report {
@@ -102,6 +133,8 @@ pub struct Report {
     pub programs: ProgramReport,
     /// Queues and utilization over time, if requested.
     pub samples: Option<Samples>,
+    /// Every link and flow over time, if requested.
+    pub series: Option<Series>,
     /// The first packet events in order of time; empty unless requested.
     pub events: Vec<PacketEvent>,
 }

@@ -13,8 +13,9 @@ use crate::remarks::remarks;
 use crate::report::{FlowOutcome, LinkReport, Report};
 use crate::sampling::Sampler;
 use crate::scenario::PacketScenario;
+use crate::series::SeriesSampler;
 use crate::stall::stall_error;
-use crate::topology::LinkSpec;
+use crate::topology::{LinkSpec, PacketLinkId};
 use lightloom_kernel::{Interrupted, Observer, RunHash};
 use lightloom_model::{Bytes, Duration, Time};
 
@@ -61,6 +62,7 @@ pub struct RunningScenario {
     undivided: Option<&'static str>,
     remarks: Vec<String>,
     sampler: Option<Sampler>,
+    series: Option<SeriesSampler>,
     programs: Option<Programmed>,
     hash: RunHash,
     ids: Vec<PacketFlowId>,
@@ -117,6 +119,8 @@ impl RunningScenario {
             simulation.record_events(logging);
         }
         let sampler = |sampling| Sampler::new(sampling, &scenario.topology);
+        let series = |sampling| SeriesSampler::new(sampling, links, earliest_starts(scenario));
+        let series = scenario.series.map(series).transpose()?;
         check_silence(simulation.core())?;
         let patience = patience(scenario, simulation.core());
         let remarks = remarks(scenario, simulation.core());
@@ -129,6 +133,7 @@ impl RunningScenario {
             undivided,
             remarks,
             sampler: scenario.sampling.map(sampler).transpose()?,
+            series,
             programs,
             hash: RunHash::new(),
             ids: Vec::new(),
@@ -165,7 +170,7 @@ impl RunningScenario {
         if self.is_done() {
             return Ok(false);
         }
-        let sample_at = self.sampler.as_ref().map_or(Time(u64::MAX), Sampler::next_sample);
+        let sample_at = self.next_sample();
         let due = self.programs.as_ref().and_then(|it| it.execution.next_due());
         let due = due.unwrap_or(Time(u64::MAX));
         let limit = self.until.min(self.check_at).min(sample_at).min(due);
@@ -175,20 +180,13 @@ impl RunningScenario {
         if any? || proceeds {
             return Ok(true);
         }
-        let core = self.simulation.core();
         if self.simulation.is_idle() && due == Time(u64::MAX) {
             return Err(stall_error(&*self.simulation));
         }
-        if let Some(sampler) = &mut self.sampler
-            && core.now() == sample_at
-        {
-            sampler.sample(core);
-            // Many samples may lie between two events.
-            let (now, done) = (core.now(), core.counters().data_hops);
-            if observer.progress(now, done).is_break() {
-                return Err(Interrupted { now, done }.into());
-            }
+        if self.simulation.core().now() == sample_at {
+            self.sample(observer)?;
         }
+        let core = self.simulation.core();
         if core.now() == self.check_at {
             let received = core.received_packets();
             let is_waiting = due != Time(u64::MAX) || self.has_just_started(core.now());
@@ -199,6 +197,30 @@ impl RunningScenario {
             self.check_at = later(self.check_at, self.patience);
         }
         Ok(core.now() < self.until)
+    }
+
+    /// When to look next at queues and links.
+    fn next_sample(&self) -> Time {
+        let sampler = self.sampler.as_ref().map(Sampler::next_sample);
+        let series = self.series.as_ref().map(SeriesSampler::next_sample);
+        sampler.into_iter().chain(series).min().unwrap_or(Time(u64::MAX))
+    }
+
+    /// Looks at queues and links where that is due.
+    fn sample(&mut self, observer: &mut dyn Observer) -> Result<(), Interrupted> {
+        let now = self.simulation.core().now();
+        if let Some(sampler) = self.sampler.as_mut().filter(|it| it.next_sample() == now) {
+            sampler.sample(self.simulation.core());
+        }
+        if let Some(series) = self.series.as_mut().filter(|it| it.next_sample() == now) {
+            series.sample(&mut *self.simulation);
+        }
+        // Many samples may lie between two events.
+        let done = self.simulation.core().counters().data_hops;
+        if observer.progress(now, done).is_break() {
+            return Err(Interrupted { now, done });
+        }
+        Ok(())
     }
 
     /// Whether all flows have finished and all operations have ended.
@@ -250,6 +272,9 @@ impl RunningScenario {
     pub(crate) fn report(mut self) -> Report {
         let core = self.simulation.core();
         let samples = self.sampler.map(|sampler| sampler.samples(core));
+        let series = self.series.map(|series| series.finish(&mut *self.simulation));
+        let (series, earlier) = series.unzip();
+        let earlier = |link: PacketLinkId| earlier.as_ref().map_or(0, |it| it[link.index()]);
         self.simulation.settle_all();
         let simulation = &*self.simulation;
         let core = simulation.core();
@@ -259,7 +284,7 @@ impl RunningScenario {
             .map(|link| (simulation.core_of(link), link))
             .map(|(core, link)| LinkReport {
                 sent: Bytes(core.sent_bytes(link)),
-                peak_queue: Bytes(u64::from(core.peak_bytes(link))),
+                peak_queue: Bytes(u64::from(core.peak_bytes(link).max(earlier(link)))),
                 counters: simulation.link_counters(link),
             })
             .collect();
@@ -268,8 +293,7 @@ impl RunningScenario {
         let unfinished = core.unfinished();
         let received = |&flow: &PacketFlowId| {
             let receiver = core.topology().uplink(core.endpoints(flow).destination());
-            let packets = simulation.core_of(receiver).flow(flow).received;
-            Bytes((u64::from(packets) * u64::from(core.config().mtu)).min(core.flow(flow).size.0))
+            Bytes(simulation.core_of(receiver).received_bytes(flow))
         };
         let unfinished_received = unfinished.iter().map(received).collect();
         let counters = simulation.counters();
@@ -297,6 +321,7 @@ impl RunningScenario {
             programs,
             hash: self.hash,
             samples,
+            series,
             events: core.packet_events(),
         }
     }
@@ -312,6 +337,9 @@ fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
     }
     if scenario.sampling.is_some() {
         return Err("queues are sampled over time");
+    }
+    if scenario.series.is_some() {
+        return Err("series over time are kept");
     }
     if scenario.event_logging.is_some() {
         return Err("packet events are recorded");
@@ -341,6 +369,12 @@ fn programs(scenario: &PacketScenario) -> Result<Option<Programmed>, PacketError
     let flows = scenario.flows.len();
     let execution = Execution::new(&scenario.programs, flows)?;
     Ok(Some(Programmed { execution, is_received: vec![false; flows] }))
+}
+
+/// When each flow starts at the earliest: programs start flows when they do.
+fn earliest_starts(scenario: &PacketScenario) -> impl Iterator<Item = Time> {
+    let has_programs = !scenario.programs.is_empty();
+    scenario.flows.iter().map(move |flow| if has_programs { Time::ZERO } else { flow.start })
 }
 
 /// When the last flow starts and the last circuit changes.

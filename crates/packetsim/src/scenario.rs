@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::flow::FlowSpec;
 use crate::programs::Programs;
 use crate::sampling::Sampling;
+use crate::series::SeriesSampling;
 use crate::topology::{PacketLinkId, Topology};
 use crate::transport::TransportKind;
 use lightloom_model::Time;
@@ -40,6 +41,8 @@ pub struct PacketScenario {
     pub failures: Vec<Failure>,
     /// Whether to sample queues and links over time.
     pub sampling: Option<Sampling>,
+    /// Whether to keep series over time of every link and flow.
+    pub series: Option<SeriesSampling>,
     /// Whether to record packet events.
     pub event_logging: Option<EventLogging>,
     /// Whether to use two threads, where possible: same results, but for [`Report::peak_packets`].

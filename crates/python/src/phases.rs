@@ -6,12 +6,14 @@ use crate::network::PyNetwork;
 use crate::records::values;
 use crate::watcher::Watcher;
 use lightloom_execute::{
-    Network, PacketTransport, PhaseBook as Book, PhaseCount, PlaneFailure, Repeats,
+    Network, PacketTransport, PhaseBook as Book, PhaseChoice, PhaseCount, PlaneFailure, Repeats,
 };
 use lightloom_model::{Duration, Time};
 use lightloom_packetsim::PacketError;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `lightloom.simulate.Packets`: what is none is as the transport's reference has it.
@@ -137,10 +139,26 @@ impl PhaseBook {
     ) -> PyResult<Self> {
         let PyNetwork(network) = network;
         let options = packets.0.options(&network)?;
-        let mut book = Book::new(&network, &options, sample).map_err(refuse)?;
+        let choice = match sample.map(NonZeroUsize::new) {
+            None => PhaseChoice::All,
+            Some(Some(most)) => PhaseChoice::AtMost(most),
+            Some(None) => {
+                return Err(PyValueError::new_err("sample = 0: expected 1 phase or more"));
+            }
+        };
+        let mut book = Book::new(&network, &options, choice).map_err(refuse)?;
         if let Some(names) = purposes {
             book.choose(names);
         }
+        Ok(Self { book: Arc::new(Mutex::new(book)) })
+    }
+
+    /// A book of phases that are counted and never simulated.
+    #[staticmethod]
+    fn counting(network: PyNetwork, packets: Given<Packets>) -> PyResult<Self> {
+        let PyNetwork(network) = network;
+        let options = packets.0.options(&network)?;
+        let book = Book::new(&network, &options, PhaseChoice::Counted).map_err(refuse)?;
         Ok(Self { book: Arc::new(Mutex::new(book)) })
     }
 

@@ -28,7 +28,7 @@ NOTES = (
     "fragment, report, second-controller:IN-OUT, stuck:PORT, failed-port:PORT, power-loss."
 )
 #: services and the fields that set their ports
-SERVICES = ("tl1", "ssh", "restconf", "restconfs", "netconf", "scpi", "gnmi", "gnmis")
+SERVICES = ("tl1", "ssh", "restconf", "restconfs", "netconf", "scpi", "snmp", "gnmi", "gnmis")
 _SIZE = re.compile(r"(\d{1,4})x(\d{1,4})")
 _USER = ("admin", "root")
 
@@ -83,6 +83,7 @@ class EmulatorOptions(Strict):
     restconfs_port: PortNumber | None = Field(None, description="TCP port of RESTCONF over TLS.")
     netconf_port: PortNumber | None = Field(None, description="TCP port of NETCONF.")
     scpi_port: PortNumber | None = Field(None, description="TCP port of SCPI.")
+    snmp_port: PortNumber | None = Field(None, description="UDP port of SNMP 2c, read only.")
     gnmi_port: PortNumber | None = Field(None, description="TCP port of gNMI.")
     gnmis_port: PortNumber | None = Field(None, description="TCP port of gNMI over TLS.")
     trust: File | None = Field(

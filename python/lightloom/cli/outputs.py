@@ -34,6 +34,7 @@ _ENDINGS = {
     "timeline": (".json", ".json.gz", ".pftrace"),
     "events": (".csv",),
     "operations": (".csv",),
+    "series": (".csv", ".parquet"),
     "svg": (".svg",),
 }
 #: what else a file may be called by its ending, which promises another kind
@@ -68,6 +69,10 @@ class Outputs(Strict):
     events: File | None = Field(None, description="Write the events of packets as CSV.")
     operations: File | None = Field(
         None, description="Write when each operation of programs began and ended, as CSV."
+    )
+    series: File | None = Field(
+        None,
+        description="Write bytes and queues of every link and flow over time (.csv or .parquet).",
     )
     out: File | None = Field(None, description="Write the results as arrays (.npz).")
     svg: File | None = Field(None, description="Write the results as an SVG drawing.")
@@ -114,6 +119,10 @@ class Outputs(Strict):
                 raise InputError(f"--{name} -: expected the name of a file, such as ./out")
         if self.out is not None and self.out.suffix != ".npz":
             raise InputError(f"--out {self.out}: expected a name that ends in .npz")
+        if self.series is not None and self.series.suffix.lower() not in _ENDINGS["series"]:
+            raise InputError(
+                f"--series {self.series}: expected a name that ends in .csv or .parquet"
+            )
         check_all_writable(self.files())
         read = {place.resolve() for place in _files_among(inputs)}
         for path in self.files():

@@ -28,7 +28,7 @@ from lightloom.cli.terminal import command_line, remarks_console, results_consol
 from lightloom.errors import InputError, StuckError
 from lightloom.inputs.files import STDIN
 from lightloom.inputs.strict import Strict, Whole
-from lightloom.output.files import ColumnWriter, csv_text, write_json, write_text
+from lightloom.output.files import ColumnWriter, csv_text, write_columns, write_json, write_text
 from lightloom.packets.scenario import NetworkTable, PacketTable, Queue, ScenarioFile, TrafficTable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ EXAMPLES = (
 )
 NOTES = "--transport, --topology, --routing, --hosts, --rate, --bytes, --load, --seed take lists."
 
-_MAX_EVENTS, _SAMPLES = 100_000, 500
+_MAX_EVENTS, _SAMPLES, _SERIES_ROWS = 100_000, 500, 1_000_000
 #: a run that takes less than this shows no progress, seconds
 _PATIENCE_S = 1.0
 
@@ -163,6 +163,7 @@ def _output() -> Panel:
             option(Outputs, "open", below="output"),
             option(Outputs, "parquet", below="output"),
             option(Outputs, "operations", below="output"),
+            option(Outputs, "series", below="output"),
             option(Outputs, "events", below="output"),
             option(EventOptions, "max_events", below="events"),
             option(EventOptions, "events_flow", below="events"),
@@ -253,6 +254,8 @@ def _writers(
     writers: dict[str, Callable[[], None]] = {}
     if (json := outputs.json_target) is not None:
         writers[json] = lambda: write_json(as_json(run, scenario), json)
+    if (series := outputs.series) is not None:
+        writers[str(series)] = lambda: _write_series(run, series)
     if (events := outputs.events) is not None:
         writers[str(events)] = lambda: _write_events(run, events)
     if (operations := outputs.operations) is not None:
@@ -273,6 +276,13 @@ def _write_events(run: packets.PacketRun, path: Path) -> None:
     from lightloom.packets.columns import trace_columns
 
     write_text(csv_text(trace_columns(run)), path)
+
+
+def _write_series(run: packets.PacketRun, path: Path) -> None:
+    """Write links and flows over time."""
+    from lightloom.packets.columns import series_columns
+
+    write_columns(series_columns(run), path)
 
 
 def _write_operations(run: packets.PacketRun, path: Path) -> None:
@@ -374,7 +384,7 @@ def _report_cases(
 def _writers_of_cases(
     cases: Sequence[PacketCase], outputs: Outputs, *, interrupted: bool
 ) -> dict[str, Callable[[], None]]:
-    """What writes each file, by its name; events and operations have one for each case."""
+    """What writes each file, by its name; series, events and operations have one for each case."""
     from lightloom.packets.several import cases_as_json
 
     writers: dict[str, Callable[[], None]] = {}
@@ -382,7 +392,11 @@ def _writers_of_cases(
         writers[json] = lambda: write_json(cases_as_json(cases, interrupted=interrupted), json)
     if (html := outputs.html) is not None:
         writers[str(html)] = lambda: _write_cases_page(cases, html)
-    for target, write in ((outputs.events, _write_events), (outputs.operations, _write_operations)):
+    for target, write in (
+        (outputs.series, _write_series),
+        (outputs.events, _write_events),
+        (outputs.operations, _write_operations),
+    ):
         for case in cases:
             if target is not None and case.run is not None:
                 path = path_of_point(target, case.title)
@@ -412,10 +426,11 @@ def _record(events: EventOptions, outputs: Outputs) -> packets.Record:
             raise InputError(f"--{flag} is for --events; give it a file as well")
     # for the plots and the file that show them
     samples = _SAMPLES if outputs.html or outputs.json_target else 0
-    if outputs.events is None:
-        return packets.Record(samples=samples)
-    limit = events.max_events or _MAX_EVENTS
-    return packets.Record(samples=samples, trace=limit, trace_flow=events.events_flow)
+    series = 0 if outputs.series is None else _SERIES_ROWS
+    trace = 0 if outputs.events is None else events.max_events or _MAX_EVENTS
+    return packets.Record(
+        samples=samples, series=series, trace=trace, trace_flow=events.events_flow
+    )
 
 
 def _keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:

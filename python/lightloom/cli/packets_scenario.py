@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -13,6 +14,7 @@ from lightloom.cli.settings import split_setting
 from lightloom.errors import InputError, echo
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Whole, check
+from lightloom.packets.htsim_topology import htsim_numbers
 from lightloom.packets.scenario import TRANSPORTS, ScenarioFile, below
 
 #: a command with no more options than it needs
@@ -178,7 +180,10 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 
 def _check_present(keys: dict[str, Any]) -> None:
     needed = {"hosts": "network.hosts", "rate": "network.rate_gbps", "transport": "transport.name"}
-    missing = next((flag for flag, key in needed.items() if key not in keys), None)
+    links = keys.get("network.links")
+    of_file = {} if links is None else htsim_numbers(Path(links))
+    present = {*keys, *(f"network.{key}" for key in of_file)}
+    missing = next((flag for flag, key in needed.items() if key not in present), None)
     if missing is not None:
         raise InputError(f"--{missing} is missing; for example: {EXAMPLE}")
 

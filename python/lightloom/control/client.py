@@ -73,6 +73,8 @@ class ControlClient:
         self._tasks: list[asyncio.Task[None]] = []
         #: what the service said of its region
         self.region: Document = {}
+        #: why there is no connection any more; empty while nobody has ended it
+        self._problem = ""
 
     async def __aenter__(self) -> Self:
         try:
@@ -144,7 +146,8 @@ class ControlClient:
             self._abort()
 
     def _give_up(self, problem: str) -> None:
-        """Fail every request that waits."""
+        """Fail every request that waits, and those that follow."""
+        self._problem = self._problem or problem
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ServiceError(f"{self._address}: {problem}"))
@@ -199,10 +202,11 @@ class ControlClient:
         asyncio.get_running_loop().call_exception_handler(context)
         return f"its handler raised {type(error).__name__}"
 
-    async def closed(self) -> None:
-        """Wait until the service has closed the connection, or it was lost."""
+    async def closed(self) -> str:
+        """Wait until the service has closed the connection, or it was lost; return why."""
         if self._tasks:
             await asyncio.wait(self._tasks[:1])
+        return self._problem
 
     async def request(self, op: str, body: bytes = b"", **facts: Any) -> Document:
         """Send a request and return the reply; also one that says ``ok`` is false.
@@ -213,7 +217,8 @@ class ControlClient:
             If the connection is lost, or no reply comes in time.
         """
         if self._writer is None or not self._tasks or self._tasks[0].done():
-            raise ServiceError(f"{self._address}: not connected")
+            problem = ": ".join(filter(None, ("not connected", self._problem)))
+            raise ServiceError(f"{self._address}: {problem}")
         number = next(self._numbers)
         future: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future

@@ -34,6 +34,7 @@ from lightloom.control.journal import (
 )
 from lightloom.control.lease import Lease
 from lightloom.control.loss_trend import LossTrend
+from lightloom.control.map_change import MapChange
 from lightloom.control.optics import (
     LossBudget,
     bright_ports,
@@ -41,7 +42,13 @@ from lightloom.control.optics import (
     loss_budget,
     port_statuses,
 )
-from lightloom.control.port_map import NicPair, ObservedCircuits, PortMap, SwitchPort
+from lightloom.control.port_map import (
+    NicPair,
+    ObservedCircuits,
+    PlacedConnect,
+    PortMap,
+    SwitchPort,
+)
 from lightloom.control.recording import ChangeRecorder, Listener, recovered_outcome
 from lightloom.control.refusals import ControlError, JournalError, StateError
 from lightloom.control.region_file import RegionFile
@@ -55,6 +62,7 @@ from lightloom.control.report import (
     with_replies,
 )
 from lightloom.control.switch import (
+    CrossConnect,
     EquipmentStatus,
     PortStatus,
     Readback,
@@ -66,11 +74,14 @@ from lightloom.control.switch_set import (
     SwitchSet,
     broken_in,
     has_pending,
+    in_order_of,
     present_in,
 )
 from lightloom.schedule import Failures
 
 _MIN_QUIET_S = 0.001
+#: cross-connects by switch, and those of them that carry no light
+_Seen = tuple[Mapping[str, frozenset[CrossConnect]], frozenset[PlacedConnect]]
 NOTHING = ObservedCircuits(frozenset(), frozenset(), frozenset())
 
 
@@ -116,7 +127,7 @@ class RegionController:
         self.held: frozenset[NicPair] = frozenset()
         self.observed = NOTHING
         #: cross-connects, and broken ones, that it was read from; None if it is what was accepted
-        self._seen: tuple[object, object] | None = None
+        self._seen: _Seen | None = None
         self.drift = Drift()
         #: circuits that were made or deleted in part, and may have left cross-connects
         self._attempted: frozenset[NicPair] = frozenset()
@@ -281,6 +292,29 @@ class RegionController:
                 for name in switches:
                     self.switches.unreachable.pop(name, None)
                 await self._synchronize()
+
+    def take_up(self, maps: MapChange, decider: RegionDecider) -> None:
+        """Count servers and NICs by another port map, which the journal has by now.
+
+        What was read stays true; nothing may be in flight (:mod:`lightloom.control.remap`).
+
+        Parameters
+        ----------
+        maps
+            From the map of now to the other one, which has all circuits that are held.
+        decider
+            By the other one.
+        """
+        ports = self.port_map = maps.after
+        self.decider = decider
+        self.switches.count_by(ports)
+        self.held = maps.translate(self.held)
+        self._attempted = maps.translate(self._attempted)
+        assert self._seen is not None
+        self._seen = in_order_of(ports, *self._seen)
+        self.observed = ports.observe(*self._seen)
+        self._bright = bright_ports(self.statuses, ports, self.limits)
+        self._compare()
 
     async def reach(self, name: str) -> bool:
         """Try to reach a switch that does not answer; return whether it does now.

@@ -94,6 +94,15 @@ class RegionFailures:
     def _parsed(self, text: str) -> RegionPart:
         return check_part(parse_part(text), self.shape, self._controller.port_map)
 
+    def take_up(self, parts: Iterable[RegionPart]) -> None:
+        """Avoid parts as the port map counts them that the controller has just taken up."""
+        controller = self._controller
+        self.shape = shape_of(controller.region, controller.port_map)
+        self.parts = frozenset(parts)
+        self.response = self._respond(self.parts)
+        self._suspected.clear()
+        controller.exclude(self.response.excluded, self._switches(self.parts))
+
     async def add(self, texts: Iterable[str]) -> FailureResponse:
         """Avoid parts from now on, such as ``nic:2/1``; return what follows.
 
@@ -155,7 +164,7 @@ class RegionFailures:
 
     def _respond(self, parts: frozenset[RegionPart]) -> FailureResponse:
         """What follows from failed parts, and from switches that do not answer."""
-        names = self._controller.switches.unreachable
+        names = self._controller.switches.unreachable.keys() & set(self.shape.switches)
         unreachable = {RegionPart(PartKind.SWITCH, switch=name) for name in names}
         return respond(parts | unreachable, self.shape, self._controller.held)
 

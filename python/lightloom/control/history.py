@@ -71,6 +71,8 @@ class ChangeHistory:
         self._journal = journal
         #: all changes up to this number have ended
         self._settled = 0
+        #: the port map by which circuits count
+        self._map = 0
         #: the last changes, newest first
         self.changes: tuple[ChangeSummary, ...] = ()
         #: since when circuits are there, as far back as was looked
@@ -87,6 +89,9 @@ class ChangeHistory:
         new = list(_summaries(self._journal.rows_after(self._settled)))
         if not new:
             return
+        if new[-1].map != self._map:
+            self._map = new[-1].map
+            self.since.clear()
         for change in new:
             if change.map != new[-1].map:
                 continue

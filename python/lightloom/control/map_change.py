@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from lightloom.control.port_map import NicPair, NicPorts, PortMap
+from lightloom.control.refusals import PortMapError
 from lightloom.units import show_things
 
 
@@ -30,6 +31,20 @@ class MapChange:
     def is_empty(self) -> bool:
         """Whether servers, their order, and ports are the same."""
         return self.before.fingerprint == self.after.fingerprint
+
+    def check_empty(self) -> None:
+        """Refuse whatever counts servers and NICs while the maps differ.
+
+        Raises
+        ------
+        PortMapError
+            If they do.
+        """
+        if not self.is_empty:
+            raise PortMapError(
+                f"{self.after.name} has changed since the last change of circuits: {self}; look at "
+                "it, and take it up, with lightloom control remap"
+            )
 
     @cached_property
     def renamed(self) -> dict[str, str]:

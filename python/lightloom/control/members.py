@@ -21,6 +21,8 @@ from lightloom.control.wire import encode
 
 #: bytes that may wait for a client to read them; who reads less is cut off
 MAX_UNREAD_BYTES = 1 << 18
+#: seconds in which a client must have read why it is dismissed
+_DISMISS_S = 1.0
 
 
 @dataclass(eq=False)
@@ -30,7 +32,7 @@ class ServiceMember:
     Attributes
     ----------
     writer
-        Where replies and events go.
+        Where replies and events go; None of an operator in the process of the region itself.
     server
         The server it stands for; None if it has not joined.
     drained
@@ -47,9 +49,11 @@ class ServiceMember:
         Why it did not drain for it; empty if it did, or may still.
     is_hung
         Whether it has not answered in time, and not since.
+    port_map
+        Fingerprint of the map by which it counts servers and NICs, as it was greeted; None before.
     """
 
-    writer: asyncio.StreamWriter
+    writer: asyncio.StreamWriter | None
     server: int | None = None
     drained: asyncio.Event = field(default_factory=asyncio.Event)
     number: int = 0
@@ -59,6 +63,7 @@ class ServiceMember:
     fence: int = 0
     problem: str = ""
     is_hung: bool = False
+    port_map: str | None = None
 
     @property
     def who(self) -> str:
@@ -67,12 +72,29 @@ class ServiceMember:
 
     def send(self, header: Mapping[str, object]) -> None:
         """Send a frame, if the connection is still there; who does not read is cut off."""
-        if self.writer.is_closing():
+        if self.writer is None or self.writer.is_closing():
             return
         if self.writer.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             self.writer.transport.abort()
             return
         self.writer.write(encode(header))
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing more is read from the connection, or written to it."""
+        return self.writer is None or self.writer.is_closing()
+
+    def abort(self) -> None:
+        """End the connection; what was not read is lost."""
+        if self.writer is not None:
+            self.writer.transport.abort()
+
+    def dismiss(self, why: str) -> None:
+        """End the connection after a last word, which the client gets in place of replies."""
+        self.send({"ok": False, "id": None, "error": why})
+        if self.writer is not None:
+            self.writer.close()
+            asyncio.get_running_loop().call_later(_DISMISS_S, self.abort)
 
 
 class ServiceMembers:
@@ -116,8 +138,16 @@ class ServiceMembers:
         if member is None:
             raise RequestError(f"member {number}: no connection has this number")
         self._report("member-removed", member)
-        member.writer.transport.abort()
+        member.abort()
         self.leave(member)
+
+    def dismiss(self, keep: ServiceMember, why: str) -> int:
+        """End all connections but one after a last word; return how many."""
+        dismissed = [member for member in self._connected.values() if member is not keep]
+        for member in dismissed:
+            member.dismiss(why)
+            self.leave(member)
+        return len(dismissed)
 
     def as_json(self) -> list[Document]:
         """Return the connections, oldest first: number, client, role, peer, server, hung."""

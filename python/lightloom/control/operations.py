@@ -22,15 +22,18 @@ from lightloom.control.controller import RegionController
 from lightloom.control.decisions import circuits_of
 from lightloom.control.documents import Document, change_as_json, region_as_json, report_as_json
 from lightloom.control.journal import ChangeReason
-from lightloom.control.port_map import NicPair
+from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.refusals import RequestError, StateError
+from lightloom.control.remap import plan_remap
 from lightloom.control.report import ChangeReport
 from lightloom.errors import InputError, echo
 from lightloom.inputs.strict import Name, Strict
 
+#: digits of a fingerprint that a reason has, for people
+_SHOWN_DIGITS = 12
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Circuits = Annotated[tuple[Name, ...], Field(max_length=65_536)]
-ChangeKind = Literal["apply", "reapply", "roll-back", "adopt"]
+ChangeKind = Literal["apply", "reapply", "roll-back", "adopt", "remap"]
 #: makes a change of circuits: wanted, reason, kind, mode, fingerprint
 Change = Callable[
     [frozenset[NicPair], ChangeReason, str, ConflictMode, str | None], Awaitable[ChangeReport]
@@ -84,7 +87,13 @@ class Before(Strict):
     change: Annotated[int, Field(strict=True, ge=1)] | None = None
 
 
-Target: TypeAlias = Exactly | Edited | Demanded | Cleared | Reapplied | Adopted | Before
+class Remapped(Strict):
+    """The circuits that are held, less those that the port map of the files does not have."""
+
+    kind: Literal["remapped"] = "remapped"
+
+
+Target: TypeAlias = Exactly | Edited | Demanded | Cleared | Reapplied | Adopted | Before | Remapped
 _TARGET: TypeAdapter[Target] = TypeAdapter(Annotated[Target, Field(discriminator="kind")])
 
 
@@ -103,6 +112,8 @@ class PlannedChange(Strict):
         Fingerprint of the port map that its circuits are counted by; always checked.
     seen
         Fingerprint of all that it was made from: port map, journal and switches.
+    new_map
+        Fingerprint of the port map that it takes up, if it does; always checked.
     """
 
     region: Name
@@ -112,6 +123,7 @@ class PlannedChange(Strict):
     conflicts: ConflictMode
     port_map: Digest
     seen: Digest
+    new_map: Digest | None = None
 
 
 def parse_target(value: object) -> Target:
@@ -158,26 +170,74 @@ def plan(
         If the change would be refused.
     """
     wanted, kind, why = _resolve(controller, target, demand)
-    planned = PlannedChange(
-        region=controller.region.name,
-        kind=kind,
-        wanted=tuple(map(str, sorted(wanted))),
-        why=why,
-        conflicts=conflicts or controller.region.change.conflicts,
-        port_map=controller.port_map.fingerprint,
-        seen=controller.fingerprint(),
-    )
-    document: Document = {
-        "region": region_as_json(controller),
-        "plan": planned.model_dump(mode="json"),
-        "why": why,
-    }
+    planned = _planned(controller, wanted, kind, why)
+    if conflicts is not None:
+        planned = planned.model_copy(update={"conflicts": conflicts})
+    document = _document(controller, planned)
     if kind == "adopt":
         document["adopts"] = list(map(str, sorted(wanted - controller.held)))
         return document
     change = controller.plan(wanted, planned.conflicts)
     document["change"] = change_as_json(change, controller.loss_of(change))
     return document
+
+
+def _planned(
+    controller: RegionController, wanted: frozenset[NicPair], kind: ChangeKind, why: str
+) -> PlannedChange:
+    return PlannedChange(
+        region=controller.region.name,
+        kind=kind,
+        wanted=tuple(map(str, sorted(wanted))),
+        why=why,
+        conflicts=controller.region.change.conflicts,
+        port_map=controller.port_map.fingerprint,
+        seen=controller.fingerprint(),
+    )
+
+
+def _document(controller: RegionController, planned: PlannedChange) -> Document:
+    return {
+        "region": region_as_json(controller),
+        "plan": planned.model_dump(mode="json"),
+        "why": planned.why,
+    }
+
+
+def plan_map(controller: RegionController, after: PortMap) -> Document:
+    """Return the change that takes up a port map, as :func:`plan` does.
+
+    The keys ``map`` and ``dark`` say by names and ports what differs and which circuits are
+    deleted; numbers are those of the map before. Without a difference there is no plan.
+
+    Raises
+    ------
+    InputError
+        If the map does not fit the switches, or the region's file.
+    ControlError
+        If a circuit that would be deleted cannot be.
+    """
+    remapping = plan_remap(controller, after)
+    maps, change = remapping.maps, remapping.change
+    if maps.is_empty:
+        why = f"{after.name}: as at the last change; nothing to take up"
+        return {"region": region_as_json(controller), "why": why, "map": [], "change": None}
+    before = maps.before
+    ends = f"{before.fingerprint[:_SHOWN_DIGITS]} to {after.fingerprint[:_SHOWN_DIGITS]}"
+    planned = _planned(controller, change.wanted, "remap", f"take up {after.name} ({ends})")
+    update = {"new_map": after.fingerprint, "conflicts": ConflictMode.SAFE}
+    dark = [
+        f"{before.servers[circuit.server]}/{circuit.nic} - "
+        f"{before.servers[circuit.peer]}/{circuit.peer_nic} "
+        f"({', '.join(map(str, before.cross_connects(circuit)))})"
+        for circuit in change.deletes
+    ]
+    return {
+        **_document(controller, planned.model_copy(update=update)),
+        "map": list(maps.lines()),
+        "dark": dark,
+        "change": change_as_json(change),
+    }
 
 
 def _resolve(
@@ -204,6 +264,8 @@ def _resolve(
         case Adopted():
             there = controller.observed.circuits | controller.unseen(held)
             return there, "adopt", "adopt"
+        case Remapped():
+            raise RequestError("target: a port map is taken up by itself")
         case Before(change=number):
             wanted = controller.snapshot(number)
             return (
@@ -278,11 +340,30 @@ def in_window(controller: RegionController, why: str, *, at_once: bool) -> str:
     return why
 
 
+def check_plan(controller: RegionController, planned: PlannedChange) -> None:
+    """Refuse a plan that means other circuits here, whatever else is not checked.
+
+    Raises
+    ------
+    StateError
+        If it is of another region, or by another port map.
+    """
+    if planned.region != controller.region.name:
+        raise StateError(
+            f"the plan is of region {echo(planned.region)}, not of {controller.region.name}"
+        )
+    if planned.port_map != controller.port_map.fingerprint:
+        raise StateError(
+            f"{controller.region.name}: the plan was made with another port map, by which its "
+            "circuits are other ones; nothing was sent: plan again"
+        )
+
+
 async def apply(
     controller: RegionController,
     planned: PlannedChange,
     reason: ChangeReason,
-    change: Change | None = None,
+    change: Change,
     *,
     checks: bool = True,
     at_once: bool = False,
@@ -298,7 +379,7 @@ async def apply(
     reason
         For the journal; its text is that of the plan.
     change
-        What makes a change of circuits, if not the controller alone.
+        What makes a change of circuits.
     checks
         Whether it is refused if the journal or the switches have changed since it was planned.
     at_once
@@ -311,15 +392,7 @@ async def apply(
     ControlError
         If it is refused, as it is by another port map; no command was sent.
     """
-    if planned.region != controller.region.name:
-        raise StateError(
-            f"the plan is of region {echo(planned.region)}, not of {controller.region.name}"
-        )
-    if planned.port_map != controller.port_map.fingerprint:
-        raise StateError(
-            f"{controller.region.name}: the plan was made with another port map, by which its "
-            "circuits are other ones; nothing was sent: plan again"
-        )
+    check_plan(controller, planned)
     seen = planned.seen if checks else None
     wanted = _parsed(controller, planned.wanted)
     why = ChangeReason(reason.who, planned.why, reason.job, reason.step, reason.layer)
@@ -327,8 +400,7 @@ async def apply(
         adopted = await controller.adopt(why, seen)
         return {"result": "adopted", "after": list(map(str, sorted(adopted))), "failed": {}}
     why = replace(why, text=in_window(controller, planned.why, at_once=at_once))
-    make = change or controller.apply
-    return report_as_json(await make(wanted, why, planned.kind, planned.conflicts, seen))
+    return report_as_json(await change(wanted, why, planned.kind, planned.conflicts, seen))
 
 
 def fold_demand(controller: RegionController, body: bytes) -> npt.NDArray[np.uint64]:
@@ -342,6 +414,7 @@ def fold_demand(controller: RegionController, body: bytes) -> npt.NDArray[np.uin
     ranks = controller.decider.ranks
     if len(body) != 8 * ranks * ranks:
         raise RequestError(
-            f"demand: expected {ranks} x {ranks} numbers of 8 bytes, got {len(body):,} bytes"
+            f"demand: expected {ranks} x {ranks} numbers of bytes from rank to rank, 8 bytes each; "
+            f"got {len(body):,} bytes"
         )
     return controller.decider.fold(np.frombuffer(body, "<u8").reshape(ranks, ranks))

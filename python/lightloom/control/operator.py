@@ -5,25 +5,31 @@ Both take the same requests and give the same replies, as plain values.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.control import operations
 from lightloom.control.change import ConflictMode
 from lightloom.control.client import ControlClient
-from lightloom.control.documents import Document, region_as_json, report_as_json
+from lightloom.control.connections import user_name
+from lightloom.control.documents import Document
+from lightloom.control.members import ServiceMember
 from lightloom.control.operations import PlannedChange, Target
 from lightloom.control.refusals import RegionFileError, ServiceError
 from lightloom.control.region_file import RegionFile, read_region
-from lightloom.control.running import OpenRegion, open_region, reason_of, running
+from lightloom.control.running import open_region, running
 from lightloom.control.service import is_served
+from lightloom.control.session import RegionSession
 from lightloom.control.token import ClientRole, token_for
+from lightloom.control.wire import Frame
 from lightloom.inputs.files import shown_path
 
 #: seconds that a request of an operator may take: a change may be tried again
@@ -31,16 +37,28 @@ _TIMEOUT_S = 120.0
 Demand = npt.NDArray[np.uint64]
 
 
-class RegionOperator(Protocol):
-    """What an operator does with a region; every method raises an ``InputError`` or
-    ``ControlError`` if it is refused.
-    """
+class RegionOperator(ABC):
+    """What an operator does with a region, by the same requests in its process and beyond it."""
+
+    @abstractmethod
+    async def ask(self, op: str, body: bytes = b"", **facts: object) -> Document:
+        """Return the reply to a request.
+
+        Raises
+        ------
+        InputError, ControlError
+            If it is refused.
+        """
 
     async def plan(
         self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
     ) -> Document:
         """Return a plan: ``region``, ``plan``, ``why``, and ``change`` or ``adopts``."""
-        ...
+        body = b"" if demand is None else np.ascontiguousarray(demand, dtype="<u8").tobytes()
+        facts: Document = {"target": target.model_dump(mode="json")}
+        if conflicts is not None:
+            facts["conflicts"] = str(conflicts)
+        return await self.ask("plan", body, **facts)
 
     async def apply(
         self, planned: PlannedChange, *, checks: bool = True, at_once: bool = False
@@ -49,68 +67,47 @@ class RegionOperator(Protocol):
 
         ``at_once`` makes it outside the change window, too.
         """
-        ...
+        facts: Document = {"plan": planned.model_dump(mode="json"), "checks": checks}
+        if at_once:
+            facts["now"] = True
+        return await self.ask("apply", **facts)
 
     async def drain(self, parts: Sequence[str], why: str, *, at_once: bool = False) -> Document:
         """Take parts out of service: their circuits are deleted, and avoided from then on."""
-        ...
+        facts: Document = {"parts": list(parts)}
+        if why:
+            facts["why"] = why
+        if at_once:
+            facts["now"] = True
+        return await self.ask("fail", **facts)
 
     async def resume(self, parts: Sequence[str]) -> Document:
         """Put parts into service again."""
-        ...
+        return await self.ask("repair", parts=list(parts))
 
 
-class LocalOperator:
-    """An operator who holds the region.
+class LocalOperator(RegionOperator):
+    """An operator whose process holds the region: the user who runs it, as the system says.
 
     Parameters
     ----------
-    region
-        A region whose controller has started.
+    session
+        Of a region whose controller has started.
     """
 
-    def __init__(self, region: OpenRegion) -> None:
-        self._region = region
+    def __init__(self, session: RegionSession) -> None:
+        self._session = session
+        user = user_name(os.getuid())
+        self._member = ServiceMember(None, client=user, role=ClientRole.OPERATOR)
+        session.enter(self._member)
 
-    async def plan(
-        self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
-    ) -> Document:
-        """As :meth:`RegionOperator.plan`."""
-        controller = self._region.controller
-        folded = None if demand is None else controller.decider.fold(demand)
-        return operations.plan(controller, target, conflicts, folded)
-
-    async def apply(
-        self, planned: PlannedChange, *, checks: bool = True, at_once: bool = False
-    ) -> Document:
-        """As :meth:`RegionOperator.apply`."""
-        reason = reason_of(planned.why)
-        return await operations.apply(
-            self._region.controller, planned, reason, checks=checks, at_once=at_once
-        )
-
-    async def drain(self, parts: Sequence[str], why: str, *, at_once: bool = False) -> Document:
-        """As :meth:`RegionOperator.drain`."""
-        controller, failures = self._region.controller, self._region.failures
-        why = operations.in_window(controller, why or f"drain {', '.join(parts)}", at_once=at_once)
-        response = await failures.add(parts)
-        lost = frozenset(failures.current().lost)
-        reply: Document = {"response": response.sentences()}
-        if lost:
-            reply |= report_as_json(await controller.remove(lost, reason_of(why)))
-        return {**reply, **self._region_now()}
-
-    async def resume(self, parts: Sequence[str]) -> Document:
-        """As :meth:`RegionOperator.resume`."""
-        response = await self._region.failures.remove(parts)
-        return {"response": response.sentences(), **self._region_now()}
-
-    def _region_now(self) -> Document:
-        failures = sorted(map(str, self._region.failures.parts))
-        return {"failures": failures, "region": region_as_json(self._region.controller)}
+    async def ask(self, op: str, body: bytes = b"", **facts: object) -> Document:
+        """As :meth:`RegionOperator.ask`; carried through also if the caller is canceled."""
+        handling = self._session.handle(self._member, Frame({"op": op, **facts}, body))
+        return await asyncio.shield(asyncio.ensure_future(handling))
 
 
-class ServedOperator:
+class ServedOperator(RegionOperator):
     """An operator who asks the service of the region.
 
     Parameters
@@ -123,50 +120,12 @@ class ServedOperator:
         self.client = client
 
     async def ask(self, op: str, body: bytes = b"", **facts: object) -> Document:
-        """Return the reply to a request.
-
-        Raises
-        ------
-        ServiceError
-            If it is refused, or the connection is lost.
-        """
+        """As :meth:`RegionOperator.ask`."""
         reply = await self.client.request(op, body, **facts)
         if not reply.pop("ok", False):
             raise ServiceError(str(reply.get("error", "refused")))
         reply.pop("id", None)
         return reply
-
-    async def plan(
-        self, target: Target, conflicts: ConflictMode | None, demand: Demand | None
-    ) -> Document:
-        """As :meth:`RegionOperator.plan`."""
-        body = b"" if demand is None else np.ascontiguousarray(demand, dtype="<u8").tobytes()
-        facts: Document = {"target": target.model_dump(mode="json")}
-        if conflicts is not None:
-            facts["conflicts"] = str(conflicts)
-        return await self.ask("plan", body, **facts)
-
-    async def apply(
-        self, planned: PlannedChange, *, checks: bool = True, at_once: bool = False
-    ) -> Document:
-        """As :meth:`RegionOperator.apply`."""
-        facts: Document = {"plan": planned.model_dump(mode="json"), "checks": checks}
-        if at_once:
-            facts["now"] = True
-        return await self.ask("apply", **facts)
-
-    async def drain(self, parts: Sequence[str], why: str, *, at_once: bool = False) -> Document:
-        """As :meth:`RegionOperator.drain`."""
-        facts: Document = {"parts": list(parts)}
-        if why:
-            facts["why"] = why
-        if at_once:
-            facts["now"] = True
-        return await self.ask("fail", **facts)
-
-    async def resume(self, parts: Sequence[str]) -> Document:
-        """As :meth:`RegionOperator.resume`."""
-        return await self.ask("repair", parts=list(parts))
 
 
 @contextlib.asynccontextmanager
@@ -216,7 +175,9 @@ async def _address(file: RegionFile, folder: Path) -> str | None:
 
 
 @contextlib.asynccontextmanager
-async def operator_of(path: Path, log: TextIO | None = None) -> AsyncIterator[RegionOperator]:
+async def operator_of(
+    path: Path, log: TextIO | None = None, *, remaps: bool = False
+) -> AsyncIterator[RegionOperator]:
     """Reach a region as its operator, for changing it.
 
     Parameters
@@ -225,6 +186,8 @@ async def operator_of(path: Path, log: TextIO | None = None) -> AsyncIterator[Re
         The region's file.
     log
         Where the log of changes goes, if no service runs; standard error by default.
+    remaps
+        Whether a port map is to be taken up that has changed.
 
     Raises
     ------
@@ -236,5 +199,9 @@ async def operator_of(path: Path, log: TextIO | None = None) -> AsyncIterator[Re
             yield served
             return
     region = open_region(path, log)
-    async with running(region):
-        yield LocalOperator(region)
+    async with running(region, remaps=remaps):
+        session = region.session()
+        try:
+            yield LocalOperator(session)
+        finally:
+            await session.finish()

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from lightloom.control import operations
 from lightloom.control.change import ConflictMode
-from lightloom.control.documents import Document, region_as_json
+from lightloom.control.documents import Document, region_as_json, report_as_json
 from lightloom.control.journal import ChangeReason
-from lightloom.control.operations import PlannedChange
+from lightloom.control.operations import PlannedChange, Remapped
 from lightloom.control.port_map import NicPair
 from lightloom.control.refusals import RequestError, StateError
 from lightloom.control.report import ChangeReport
@@ -61,15 +61,18 @@ class OperatorRequests:
         if self.paused:
             raise StateError(f"{self._session.name}: paused by {self.paused}; use the EPS")
 
-    async def _plan(self, _member: ServiceMember, frame: Frame) -> Document:
+    async def _plan(self, member: ServiceMember, frame: Frame) -> Document:
         session, header = self._session, frame.header
         check_keys(frame, ("target", "conflicts"))
         target = operations.parse_target(header.get("target"))
         conflicts = _conflicts(header.get("conflicts"))
         controller = session.controller
         demand = operations.fold_demand(controller, frame.body) if frame.body else None
-        async with session.turn():
+        async with session.turn(member):
             await controller.look()
+            if isinstance(target, Remapped):
+                return operations.plan_map(controller, await session.file_map())
+            await session.check_files()
             return operations.plan(controller, target, conflicts, demand)
 
     async def _apply(self, member: ServiceMember, frame: Frame) -> Document:
@@ -81,7 +84,10 @@ class OperatorRequests:
             raise RequestError(f"plan: {error}") from None
         checks, at_once = flag_of(frame, "checks", True), flag_of(frame, "now", False)
         reason = ChangeReason(member.who)
-        async with session.turn():
+        async with session.turn(member):
+            if planned.kind == "remap":
+                return await self._remap(member, planned, checks=checks, at_once=at_once)
+            await session.check_files()
             return await operations.apply(
                 session.controller,
                 planned,
@@ -90,6 +96,22 @@ class OperatorRequests:
                 checks=checks,
                 at_once=at_once,
             )
+
+    async def _remap(
+        self, member: ServiceMember, planned: PlannedChange, *, checks: bool, at_once: bool
+    ) -> Document:
+        session, controller = self._session, self._session.controller
+        operations.check_plan(controller, planned)
+        after = await session.file_map()
+        if after.fingerprint != planned.new_map:
+            raise StateError(
+                f"{session.name}: {after.name} was edited after the plan was made; nothing was "
+                "sent: plan again"
+            )
+        text = operations.in_window(controller, planned.why, at_once=at_once)
+        seen = planned.seen if checks else None
+        reason = ChangeReason(member.who, text)
+        return report_as_json(await session.remap(member, after, reason, seen))
 
     async def _change(
         self,
@@ -108,7 +130,7 @@ class OperatorRequests:
     async def _pause(self, member: ServiceMember, frame: Frame) -> Document:
         check_keys(frame, ("why",))
         why = text_of(frame, "why", None)
-        async with self._session.turn():
+        async with self._session.turn(member):
             self.paused = ": ".join(filter(None, (member.who, why)))
         return self._now()
 

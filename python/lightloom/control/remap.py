@@ -1,25 +1,26 @@
 """Takes up another port map of a region: a change of its own, also for circuits in use.
 
 The journal, the switches and the job name circuits by the port map of the last change. If the file
-of the map has changed since, nothing else is changed before the new map is taken up here: circuits
-whose NICs are gone, or have other ports, are deleted by the old map; the others go on under the new
-one, as do failed parts.
+of the map has changed since, no operator changes anything before the new map is taken up here:
+circuits whose NICs are gone, or have other ports, are deleted by the old map; the others go on
+under the new one, as do failed parts. Not a command is sent to the others.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lightloom.control.change import ConflictMode, RegionChange
 from lightloom.control.controller import RegionController
-from lightloom.control.failure_state import shape_of
-from lightloom.control.failures import OPTICAL_PARTS, PartKind, RegionPart, parse_part
+from lightloom.control.decisions import RegionDecider
+from lightloom.control.failure_state import RegionFailures, shape_of
+from lightloom.control.failures import OPTICAL_PARTS, PartKind, RegionPart, respond
 from lightloom.control.journal import ChangeIntent, ChangeOutcome, ChangeReason
 from lightloom.control.map_change import MapChange
 from lightloom.control.port_map import NicPair, PortMap
-from lightloom.control.refusals import ControlError, StateError
+from lightloom.control.refusals import ControlError, PortMapError, StateError
 from lightloom.control.report import ChangeReport
 
 #: parts whose server is named by its index
@@ -62,18 +63,31 @@ def plan_remap(controller: RegionController, after: PortMap) -> Remapping:
     _check(controller, after)
     maps = MapChange(controller.port_map, after)
     there = controller.held & controller.observed.circuits
-    return Remapping(maps, controller.plan(there - _lost(controller, maps), ConflictMode.SAFE))
+    lost = lost_circuits(controller, maps)
+    return Remapping(maps, controller.plan(there - lost, ConflictMode.SAFE))
 
 
 def _check(controller: RegionController, after: PortMap) -> None:
     """Refuse a map by which the region could not be started: neither could it be taken back."""
+    unknown = sorted(set(after.switches) - controller.switches.drivers.keys())
+    if unknown:
+        raise PortMapError(
+            f"{after.name}: the running service does not know the switch {unknown[0]}; stop the "
+            "service and take the map up then"
+        )
     for name, description in controller.switches.descriptions.items():
         after.check_switch(name, description)
     shape_of(controller.region, after)
 
 
-def _lost(controller: RegionController, maps: MapChange) -> frozenset[NicPair]:
-    """The circuits that the map after does not have; refuses those that nobody can delete."""
+def lost_circuits(controller: RegionController, maps: MapChange) -> frozenset[NicPair]:
+    """Return the circuits that the map after does not have.
+
+    Raises
+    ------
+    StateError
+        If nobody can delete one of them.
+    """
     lost = controller.held - maps.kept(controller.held)
     for circuit in controller.unseen(lost):
         raise StateError(
@@ -84,22 +98,33 @@ def _lost(controller: RegionController, maps: MapChange) -> frozenset[NicPair]:
 
 
 async def remap(
-    controller: RegionController, after: PortMap, reason: ChangeReason, seen: str | None = None
+    controller: RegionController,
+    failures: RegionFailures,
+    after: PortMap,
+    reason: ChangeReason,
+    seen: str | None = None,
 ) -> ChangeReport:
     """Delete the circuits that the new map does not have, and count by it from now on.
 
-    If this process ends in between, the old map still counts, and this can be done again.
+    Nobody else may change circuits or failed parts meanwhile. If this process ends in between, the
+    journal has all of the new map or nothing of it, and then this can be done again.
 
     Parameters
     ----------
-    controller
-        A started controller of the region by the map of its journal; of no use afterwards.
+    controller, failures
+        Of the region, started, by the map of its journal; by the new one afterwards.
     after
         The map to take up.
     reason
         For the journal.
     seen
         As :meth:`RegionController.apply` takes it.
+
+    Returns
+    -------
+    ChangeReport
+        The circuits that were deleted as the old map counts them, ``after`` by the new one, and the
+        number of the change from which on it counts.
 
     Raises
     ------
@@ -109,41 +134,55 @@ async def remap(
         If a circuit cannot be deleted, or a switch does not answer; the old map still counts.
     """
     _check(controller, after)
-    maps = MapChange(controller.port_map, after)
-    report = await controller.remove(_lost(controller, maps), reason, "remap", seen)
+    name, maps = controller.region.name, MapChange(controller.port_map, after)
+    parts = translate_parts(failures.parts, maps)
+    decider = RegionDecider(controller.region, after)
+    decider.exclude(respond(parts, shape_of(controller.region, after)).excluded)
+    await controller.look()  # what was given up may have appeared since, and has to go as well
+    report = await controller.remove(lost_circuits(controller, maps), reason, "remap", seen)
     if report.failed or report.result not in {"done", "unchanged"}:
         raise ControlError(
-            f"{controller.region.name}: not every circuit could be deleted ({report.result}); the "
-            "old port map still counts"
-        )
-    await controller.look()
-    left = controller.left()
-    for circuit in sorted(left - maps.kept(left)):
-        raise ControlError(
-            f"{controller.region.name}: circuit {circuit} is left in part, and the new port map "
-            "does not have it; delete its cross-connects at the switch; the old port map still "
+            f"{name}: not every circuit could be deleted ({report.result}); the old port map still "
             "counts"
         )
-    journal = controller.journal
-    open_changes = journal.unfinished()
-    if open_changes:
-        raise StateError(
-            f"{controller.region.name}: change {open_changes[0].id} is open, since a switch does "
-            "not answer; the port map is left as it is"
-        )
-    circuits = maps.translate(controller.held)
-    words = dict.fromkeys(map(str, sorted(maps.translate(left))), "left in part")
-    notes = journal.notes("failures", 1)
-    failed = [parse_part(text) for _, texts in notes for text in json.loads(texts)]
-    parts = json.dumps(sorted(map(str, translate_parts(failed, maps))))
-    now = controller.lease.now()
+    await controller.look()
+    # from here on nothing is awaited: what was read stays true, and nobody sees half of it
+    _check_settled(controller, maps)
+    left, held = maps.translate(controller.left()), maps.translate(controller.held)
+    words = dict.fromkeys(map(str, sorted(left)), "left in part")
+    journal, now = controller.journal, controller.lease.now()
     with journal.together():
         journal.write_map(after, now)
-        intent = ChangeIntent("remap", reason, circuits, circuits, {}, 0.0)
+        intent = ChangeIntent("remap", reason, held, held, {}, 0.0)
         number = journal.begin(intent, controller.lease.revision, now)
-        journal.end(number, ChangeOutcome("done", circuits, words), now)
-        journal.note("failures", parts, now)
-    return report
+        journal.end(number, ChangeOutcome("done", held, words), now)
+        journal.note("failures", json.dumps(sorted(map(str, parts))), now)
+    controller.take_up(maps, decider)
+    failures.take_up(parts)
+    return replace(report, result="done", number=number, after=controller.held)
+
+
+def _check_settled(controller: RegionController, maps: MapChange) -> None:
+    """Refuse a map under which something that is at a switch would be forgotten."""
+    name, ports, observed = controller.region.name, controller.port_map, controller.observed
+    there = controller.left() | frozenset(
+        circuit
+        for circuit in controller.held
+        if circuit in observed.circuits
+        or not observed.strangers.isdisjoint(ports.cross_connects(circuit))
+    )
+    for circuit in sorted(there - maps.kept(there)):
+        raise ControlError(
+            f"{name}: circuit {circuit} is left, at least in part, and the new port map does not "
+            "have it; try again, or delete its cross-connects at the switch; the old port map "
+            "still counts"
+        )
+    open_changes = controller.journal.unfinished()
+    if open_changes:
+        raise StateError(
+            f"{name}: change {open_changes[0].id} is open, since a switch does not answer; the "
+            "port map is left as it is"
+        )
 
 
 def translate_parts(parts: Iterable[RegionPart], maps: MapChange) -> list[RegionPart]:

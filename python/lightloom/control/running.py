@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -13,17 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from lightloom.control.connections import user_name
 from lightloom.control.controller import RegionController
 from lightloom.control.drivers import open_driver
 from lightloom.control.failure_state import RegionFailures
-from lightloom.control.failures import failed_ports
 from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.logs import ControlLog
 from lightloom.control.map_change import MapChange
 from lightloom.control.metrics import ControlMetrics
 from lightloom.control.port_map import PortMap, SwitchPort
-from lightloom.control.refusals import ControlError, LeaseError, PortMapError, RegionFileError
+from lightloom.control.refusals import ControlError, LeaseError, RegionFileError
 from lightloom.control.region_file import RegionFile, read_region
 from lightloom.control.region_light import loss_growth, note_losses, region_alarms
 from lightloom.control.region_pages import loopback_server, region_pages
@@ -35,8 +32,6 @@ from lightloom.control.token import TokenFile
 from lightloom.errors import InputError
 from lightloom.inputs.files import shown_path
 
-#: power of a port without light is below this; see ``failed_ports``
-_NO_LIGHT_DBM = float("-inf")
 #: new objects after which the garbage collector looks at them
 _COLLECT_AFTER = 5_000
 #: seconds after which a switch that does not answer is tried again, at first and at most
@@ -72,35 +67,28 @@ class OpenRegion:
         """How the port map has changed since the last change of circuits."""
         return MapChange(self.controller.port_map, self.file_map)
 
-    def check_map(self) -> None:
-        """Check that the port map is that of the journal.
-
-        Raises
-        ------
-        PortMapError
-            If it has changed.
-        """
-        if not self.map_change.is_empty:
-            raise PortMapError(
-                f"{self.file_map.name} has changed since the last change of circuits: "
-                f"{self.map_change}; look at it, and take it up, with lightloom control remap"
-            )
-
-    def check_files(self) -> None:
-        """Check that the files still have the port map that this process counts by.
+    async def read_map(self) -> PortMap:
+        """Return the port map that the files have now; the loop goes on meanwhile.
 
         Raises
         ------
         InputError
-            If they have another one, or cannot be read.
+            If they cannot be used.
         """
-        now = read_region(self.path).read_port_map(self.folder)
-        change = MapChange(self.controller.port_map, now)
-        if not change.is_empty:
-            raise PortMapError(
-                f"{now.name} has changed since the service started: {change}; stop the service and "
-                "take it up with lightloom control remap, or restore the file"
-            )
+        return await asyncio.to_thread(lambda: read_region(self.path).read_port_map(self.folder))
+
+    def session(self) -> RegionSession:
+        """Return what handles requests to the region, once its controller has started."""
+        serve = self.file.serve
+        return RegionSession(
+            self.controller,
+            serve.drain_timeout_s,
+            self.metrics,
+            self.failures,
+            demand_timeout_s=serve.demand_timeout_s,
+            notify=self.log,
+            read_map=self.read_map,
+        )
 
 
 def open_region(
@@ -169,7 +157,7 @@ async def running(region: OpenRegion, *, remaps: bool = False) -> AsyncIterator[
     _on_signals((signal.SIGTERM,), task.cancel)
     try:
         if not remaps:
-            region.check_map()
+            region.map_change.check_empty()
         await region.controller.start()
         yield region.controller
     finally:
@@ -201,11 +189,6 @@ async def looking_at(region: OpenRegion, *, reads: bool = True) -> AsyncIterator
     finally:
         await region.controller.switches.close()
         region.journal.close()
-
-
-def reason_of(text: str) -> ChangeReason:
-    """Return the reason of a change by the user who runs this process, as the system says."""
-    return ChangeReason(user_name(os.getuid()), text)
 
 
 @contextlib.contextmanager
@@ -247,16 +230,8 @@ async def serve(region: OpenRegion, ready: Callable[[str], None], page: str = ""
     token_path = region.folder / (settings.token_file or f"{region.file.name}.token")
     tokens = TokenFile(token_path, make=True, hide=region.log.hide)
     web = loopback_server(settings.http_port, region.log.write)
-    async with web as server, running(region) as controller:
-        session = RegionSession(
-            controller,
-            settings.drain_timeout_s,
-            region.metrics,
-            region.failures,
-            demand_timeout_s=settings.demand_timeout_s,
-            notify=region.log,
-        )
-        session.check_files = region.check_files
+    async with web as server, running(region):
+        session = region.session()
         if settings.http_port is not None:
             server.pages |= region_pages(session, region.metrics, region.log, page)
         service = ControlService(session, settings, region.folder, tokens, region.log)
@@ -335,10 +310,8 @@ async def check_once(region: OpenRegion, session: RegionSession) -> None:
         await controller.check()
         session.note_alarms(region_alarms(controller))
         note_losses(controller)
-        broken = failed_ports(controller.port_map, controller.statuses, _NO_LIGHT_DBM)
-        new = [str(part) for part in broken if part not in session.failures.parts]
-        if new:
-            response = await session.failures.add(new)
+        response = await session.give_up_failed_ports()
+        if response is not None:
             region.log.write("failed-ports", {"response": response.sentences()})
         if controller.state is RegionState.DRIFTED and region.file.change.on_drift == "reapply":
             why = f"drifted: {controller.drift}"

@@ -198,7 +198,7 @@ class ControlService:
         for member, token in list(self._admitted.items()):
             if token not in self._tokens.tokens:
                 self._notify("token-withdrawn", {"member": member.number, "who": member.who})
-                member.writer.transport.abort()
+                member.abort()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -258,7 +258,7 @@ class ControlService:
         self, reader: asyncio.StreamReader, member: ServiceMember, tasks: set[asyncio.Task[None]]
     ) -> None:
         """Answer the requests of a connection until it ends."""
-        while not member.writer.is_closing():
+        while not member.is_closing:
             frame = await self._next(reader, member)
             if frame is None:
                 return
@@ -335,7 +335,7 @@ class ControlService:
         except Exception as error:
             self._fault("request", error)
             self._refuse(member, number, "internal error of the service; see its log")
-        await self._flush(member.writer)
+        await self._flush(member)
 
     def _refuse(self, member: ServiceMember, number: int | str | None, error: str) -> None:
         try:
@@ -351,14 +351,15 @@ class ControlService:
         trace = traceback.format_exception(error)
         self._notify("internal-error", {"place": place, "trace": "".join(trace)})
 
-    async def _flush(self, writer: asyncio.StreamWriter) -> None:
+    async def _flush(self, member: ServiceMember) -> None:
         """Wait until a client has read most of its replies; cut it off if it does not."""
         try:
             async with asyncio.timeout(self._settings.request_timeout_s):
-                await writer.drain()
+                assert member.writer is not None
+                await member.writer.drain()
         except TimeoutError:
             self._session.count("slow-reader")
-            writer.transport.abort()
+            member.abort()
         except OSError:
             pass
 

@@ -15,14 +15,17 @@ from lightloom.control.decisions import MAX_UPCOMING, circuits_of
 from lightloom.control.delegates import delegates_as_json, delegates_of
 from lightloom.control.documents import Document
 from lightloom.control.failure_state import RegionFailures
+from lightloom.control.failures import FailureResponse, failed_ports
 from lightloom.control.journal import ChangeReason
+from lightloom.control.map_change import MapChange
 from lightloom.control.members import ServiceMember, ServiceMembers
 from lightloom.control.metrics import ControlMetrics
 from lightloom.control.operations import check_window, in_window
 from lightloom.control.operator_requests import OperatorRequests
-from lightloom.control.port_map import NicPair
+from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import ControlError, RequestError, StateError
+from lightloom.control.remap import lost_circuits, remap
 from lightloom.control.report import ChangeReport, RegionState
 from lightloom.control.request_fields import (
     check_keys,
@@ -42,6 +45,8 @@ from lightloom.schedule.decider import Decision
 _MAX_NUMBER = 2**53
 #: seconds that an answer may take after the reading that it is made from
 _ANSWER_S = 0.1
+#: why a request is refused, or a connection ended, that counts servers as they were
+_MAP_CHANGED = "the port map has changed, and with it the numbers of servers: connect anew"
 #: seconds between attempts to reach switches whose state is unknown
 _RECOVER_S = 1.0
 #: the least role of each request; others are the operator's
@@ -59,9 +64,8 @@ LEAST_ROLE = {
     "remove": ClientRole.OPERATOR,
 }
 
-#: requests in which an operator numbers servers by the port map of the files; a job, by that of its
-#: greeting
-BY_NUMBER = {"plan", "apply", "fail", "repair"}
+#: power of a port without light is below this; see ``failed_ports``
+_NO_LIGHT_DBM = float("-inf")
 
 #: what makes the header of a reply
 _Serving = Coroutine[None, None, Document]
@@ -109,6 +113,9 @@ class RegionSession:
         Seconds after which a demand is refused, though its change is carried through.
     notify
         Called with what happens apart from requests, for the log.
+    read_map
+        Reads the port map of the files, by which operators count; they are refused while it is
+        another one. None if there are no files.
     """
 
     def __init__(
@@ -120,8 +127,9 @@ class RegionSession:
         *,
         demand_timeout_s: float = 5.0,
         notify: Listener | None = None,
+        read_map: Callable[[], Awaitable[PortMap]] | None = None,
     ) -> None:
-        self.controller = controller
+        self.controller, self._read_map = controller, read_map
         self.failures = failures or RegionFailures(controller)
         self._demand_timeout_s = demand_timeout_s
         self._notify = notify or (lambda _name, _facts: None)
@@ -138,8 +146,6 @@ class RegionSession:
         self._recovering: asyncio.Task[None] | None = None
         self._is_closing = False
         self.operators = OperatorRequests(self)
-        #: refuses once the files have another port map; reads them, outside the loop
-        self.check_files: Callable[[], None] | None = None
         #: the last demand; None before the first
         self.demand: SeenDemand | None = None
         #: what is wrong with light and ports, by cross-connect or port
@@ -161,18 +167,49 @@ class RegionSession:
         return self._changing
 
     @contextlib.asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait until no other request changes circuits.
+    async def turn(self, member: ServiceMember) -> AsyncIterator[None]:
+        """Wait until no other request changes circuits, or how servers are counted.
 
         Raises
         ------
         ControlError
-            If the service is stopping.
+            If the service is stopping, or who asks counts servers by another port map by now.
         """
         async with self._lock:
-            if self._is_closing:
-                raise ControlError(f"{self.name}: the service is stopping")
+            self._check_turn(member)
             yield
+
+    def _check_turn(self, member: ServiceMember) -> None:
+        """Refuse a request whose turn has come too late."""
+        if self._is_closing:
+            raise ControlError(f"{self.name}: the service is stopping")
+        self._check_map(member)
+
+    def _check_map(self, member: ServiceMember) -> None:
+        if member.port_map not in (None, self.controller.port_map.fingerprint):
+            raise StateError(f"{self.name}: {_MAP_CHANGED}")
+
+    async def file_map(self) -> PortMap:
+        """Return the port map that the files have now, or that of the controller without files.
+
+        Raises
+        ------
+        InputError
+            If they cannot be used.
+        """
+        if self._read_map is None:
+            return self.controller.port_map
+        return await self._read_map()
+
+    async def check_files(self) -> None:
+        """Refuse an operator's request while the files have another port map.
+
+        Raises
+        ------
+        InputError
+            If they have, or cannot be used.
+        """
+        MapChange(self.controller.port_map, await self.file_map()).check_empty()
 
     def note_alarms(self, alarms: Mapping[str, str]) -> None:
         """Log and announce what is wrong with light and ports since the last time, or right again.
@@ -232,13 +269,12 @@ class RegionSession:
                 f"{least}"
             )
         self._metrics.count_request(name)
-        is_operator = member.role is ClientRole.OPERATOR
-        if is_operator and name in BY_NUMBER and self.check_files is not None:
-            await asyncio.to_thread(self.check_files)
+        self._check_map(member)
         return await handlers[name](member, frame)
 
     def enter(self, member: ServiceMember) -> None:
-        """Give a connection its number."""
+        """Give a connection its number; it counts servers as the region does now."""
+        member.port_map = self.controller.port_map.fingerprint
         self._members.enter(member)
 
     def members(self) -> list[Document]:
@@ -308,14 +344,18 @@ class RegionSession:
         at_once = flag_of(frame, "now", False)
         if member.role is ClientRole.OPERATOR:  # a job says what has failed whenever it does
             why = in_window(self.controller, why, at_once=at_once)
-        async with self._lock:
+        async with self.turn(member):
+            if member.role is ClientRole.OPERATOR:
+                await self.check_files()
             response = await self.failures.add(parts_of(frame))
             await self._drop_lost(ChangeReason(member.who, why))
         return {"response": response.sentences(), **self._circuits()}
 
-    async def _repair(self, _member: ServiceMember, frame: Frame) -> Document:
+    async def _repair(self, member: ServiceMember, frame: Frame) -> Document:
         check_keys(frame, ("parts",))
-        async with self._lock:
+        async with self.turn(member):
+            if member.role is ClientRole.OPERATOR:
+                await self.check_files()
             response = await self.failures.remove(parts_of(frame))
         return {"response": response.sentences(), **self._circuits()}
 
@@ -348,14 +388,15 @@ class RegionSession:
         hidden_s = hidden_of(frame, count)
         seen = self.demand = SeenDemand(self.controller.lease.now(), reason, count)
         try:
-            reply = await self._promptly(self._serve(demand, hidden_s, seen, received))
+            serving = self._serve(demand, hidden_s, seen, received)
+            reply = await self._promptly(member, serving)
         except LightloomError as error:
             seen.result = str(error)
             raise
         seen.result = reply["result"]
         return reply
 
-    async def _promptly(self, serving: _Serving) -> Document:
+    async def _promptly(self, member: ServiceMember, serving: _Serving) -> Document:
         """Serve a demand in its turn, or refuse it when its time is over.
 
         A demand whose turn has not come by then is dropped; a change that was begun is carried
@@ -375,7 +416,7 @@ class RegionSession:
         except TimeoutError:
             serving.close()
             raise ControlError(f"{late}: others are being changed; {advice}") from None
-        task = asyncio.create_task(self._in_turn(serving))
+        task = asyncio.create_task(self._in_turn(member, serving))
         self._background.add(task)
         task.add_done_callback(self._ended)
         left = deadline - _now()
@@ -385,14 +426,13 @@ class RegionSession:
             raise ControlError(f"{late}: the change goes on; {advice} meanwhile")
         return task.result()
 
-    async def _in_turn(self, serving: _Serving) -> Document:
+    async def _in_turn(self, member: ServiceMember, serving: _Serving) -> Document:
         """Serve a demand and let the next one in; the lock is held already."""
         try:
-            if self._is_closing:
-                serving.close()
-                raise ControlError(f"{self.name}: the service is stopping")
+            self._check_turn(member)
             return await serving
         finally:
+            serving.close()
             self._lock.release()
 
     def _report(self, task: asyncio.Task[Document]) -> None:
@@ -448,11 +488,12 @@ class RegionSession:
 
     async def _look(self) -> None:
         """Read the switches, if what is known of them is older than the region's file permits."""
-        controller = self.controller
-        if controller.age_s <= controller.region.serve.max_age_s:
-            return
+        if self.controller.age_s > self.controller.region.serve.max_age_s:
+            await self._look_anew()
+
+    async def _look_anew(self) -> None:
         try:
-            await controller.look()
+            await self.controller.look()
         except SwitchError as error:
             self._recover_later()
             raise StateError(f"{self.name}: {error}; use the EPS") from None
@@ -487,6 +528,50 @@ class RegionSession:
         async with self._lock:
             missing = controller.held - controller.observed.circuits
             return await self.change(missing, lambda: controller.reapply(reason))
+
+    async def give_up_failed_ports(self) -> FailureResponse | None:
+        """Avoid NICs of ports that have failed, by the last reading; None if none is new.
+
+        Raises
+        ------
+        JournalError
+            If it cannot be written.
+        """
+        controller, failures = self.controller, self.failures
+        async with self._lock:
+            broken = failed_ports(controller.port_map, controller.statuses, _NO_LIGHT_DBM)
+            new = [str(part) for part in broken if part not in failures.parts]
+            return await failures.add(new) if new else None
+
+    async def remap(
+        self, member: ServiceMember, after: PortMap, reason: ChangeReason, seen: str | None
+    ) -> ChangeReport:
+        """Take up a port map in a turn of its own; who counts by the old one is cut off.
+
+        Parameters
+        ----------
+        member
+            Who asks; counts by the new map from then on.
+        after, reason, seen
+            As :func:`lightloom.control.remap.remap` takes them.
+
+        Raises
+        ------
+        As that function, and as :meth:`change`; the old map still counts.
+        """
+        controller = self.controller
+
+        async def make() -> ChangeReport:
+            report = await remap(controller, self.failures, after, reason, seen)
+            self._held = self.demand = None
+            member.port_map, member.server = after.fingerprint, None
+            cut_off = self._members.dismiss(member, f"{self.name}: {_MAP_CHANGED}")
+            self._notify("map-taken-up", {"map": after.fingerprint, "cut_off": cut_off})
+            return report
+
+        await self._look_anew()
+        lost = lost_circuits(controller, MapChange(controller.port_map, after))
+        return await self.change(lost & controller.observed.circuits, make)
 
     async def change(
         self, circuits: frozenset[NicPair], make: Callable[[], Awaitable[ChangeReport]]

@@ -226,10 +226,10 @@ class PortStatus:
 
 @dataclass(frozen=True, slots=True)
 class EquipmentStatus:
-    """What the switch says of a power supply or a fan."""
+    """What the switch says of a power supply, a fan or a temperature sensor."""
 
     name: str
-    #: ``power supply`` or ``fan``
+    #: ``power supply``, ``fan`` or ``temperature sensor``
     kind: str
     #: whether its slot is filled
     is_present: bool = True
@@ -247,7 +247,7 @@ class Readback:
     cross_connects: frozenset[CrossConnect]
     states: Mapping[CrossConnect, CircuitState] = field(default_factory=dict)
     ports: tuple[PortStatus, ...] = ()
-    #: power supplies and fans, if the protocol has them; read with the ports
+    #: power supplies, fans and temperature sensors, if the protocol has them; read with the ports
     equipment: tuple[EquipmentStatus, ...] = ()
 
     def state_of(self, cross_connect: CrossConnect) -> CircuitState | None:

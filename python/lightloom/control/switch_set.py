@@ -86,6 +86,10 @@ class SwitchSet:
         self._port_map, self._timeout_s, self._quiet_s = port_map, timeout_s, quiet_s
         self._connected: set[str] = set()
 
+    def count_by(self, port_map: PortMap) -> None:
+        """Take the ports of another map as those of the region from now on."""
+        self._port_map = port_map
+
     @property
     def active(self) -> list[str]:
         """Names of the switches that have not failed, and answer as far as is known."""
@@ -286,6 +290,20 @@ def broken_in(readbacks: Mapping[str, Readback]) -> frozenset[PlacedConnect]:
         for connect, state in readback.states.items()
         if state is not CircuitState.CONNECTED
     )
+
+
+def in_order_of(
+    port_map: PortMap,
+    present: Mapping[str, frozenset[CrossConnect]],
+    broken: frozenset[PlacedConnect],
+) -> tuple[dict[str, frozenset[CrossConnect]], frozenset[PlacedConnect]]:
+    """Return cross-connects by switch, and broken ones, as a port map orders their ends."""
+    canonical = port_map.canonical
+    turned = {
+        name: frozenset(canonical(name, connect) for connect in connects)
+        for name, connects in present.items()
+    }
+    return turned, frozenset(PlacedConnect(name, canonical(name, pair)) for name, pair in broken)
 
 
 def has_pending(readbacks: Mapping[str, Readback]) -> bool:

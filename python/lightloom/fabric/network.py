@@ -199,7 +199,8 @@ class EpochRules:
 
     ``policy``, ``estimator``, ``reading``, ``rule``, ``turning`` and ``cycling`` are names of the
     sets of the core. ``weight``, of the newest measurement of a smoothed estimate, and
-    ``hysteresis``, by which circuits must carry more for switches to turn, are thousandths.
+    ``hysteresis``, by which circuits must carry more for switches to turn, are thousandths. Rotors
+    with a ``seed`` pass through matchings that are drawn, others through shifts.
     """
 
     policy: str
@@ -210,6 +211,7 @@ class EpochRules:
     rule: str = "greedy"
     turning: str = "first"
     cycling: str = "fixed"
+    seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,8 @@ class RackCircuits:
     ``cable_rate_bps``; ``core_rate_bps`` is the rate of a rack to a non-blocking electrical core.
     Every ``epoch_ps`` the ``rules`` decide, switches turn ``control_ps`` later and are dark for
     ``dark_ps``. Bytes wait for a circuit to the rack of their destination, or, with ``relay``, take
-    two hops (RotorLB); with ``circuits_per_path`` they take paths of so many circuits and any
+    two hops (RotorLB); transfers of fewer than ``min_bytes`` take as many circuits as it needs of
+    those that are lit. With ``circuits_per_path`` they take paths of so many circuits and any
     electrical links, by tables that are renewed each ``hello_ps``, and go electrically after
     ``patience_ps`` in the dark, if that is not ``None``. Circuits of rotors that are ``averaged``
     are lit at all times, as fast as they are on average.
@@ -245,6 +248,7 @@ class RackCircuits:
     control_ps: int = 0
     relay: bool = False
     averaged: bool = False
+    min_bytes: int = 0
     circuits_per_path: int | None = None
     hello_ps: int = 0
     patience_ps: int | None = None

@@ -52,6 +52,21 @@ def _optional_quantity(value: Any, info: Info) -> float | None:
     return None if value is None else _quantity(value, info)
 
 
+def _optional_size(value: Any, info: Info) -> int | None:
+    name = info.field_name or ""
+    if value is None:
+        return None
+    if not isinstance(value, int | float | str):
+        raise FabricError(f"{name}: expected a number or text with a unit, got {echo(value)}")
+    try:
+        size = parse_quantity(value, "byte", name)
+    except InputError as error:
+        raise FabricError(str(error)) from None
+    if size != round(size):
+        raise FabricError(f"{name} = {echo(value)}: expected whole bytes")
+    return round(size)
+
+
 def _quantities(value: Any, info: Info) -> list[float]:
     return [parse_named(part, info) for part in comma_list(value)]
 
@@ -63,6 +78,10 @@ OptionalQuantity = Annotated[
 ]
 OptionalPositive = Annotated[
     Annotated[float, Field(gt=0)] | None, BeforeValidator(_optional_quantity)
+]
+#: whole bytes, or text with a unit, that may be left out
+OptionalSize = Annotated[
+    Annotated[int, Field(ge=0, lt=2**60)] | None, BeforeValidator(_optional_size)
 ]
 #: several that are above zero, joined by commas
 Quantities = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(_quantities)]

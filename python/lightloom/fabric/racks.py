@@ -1,4 +1,4 @@
-"""What fabrics of racks share whose circuits change during a run: RotorNet, Helios, X-NEST+.
+"""What fabrics of racks share whose circuits change during a run: RotorNet, Opera, Helios, X-NEST+.
 
 Servers are joined to the switch of their rack, and racks by circuit switches. A port of a rack at
 a circuit switch is one or several parallel *fibers* at the rate of the NICs, which turn together.

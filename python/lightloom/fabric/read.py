@@ -25,6 +25,7 @@ from lightloom.fabric.infragraph import options_of_infragraph
 from lightloom.fabric.mixnet import MixNet
 from lightloom.fabric.mixnet_optical_io import MixNetOpticalIo
 from lightloom.fabric.nvl72 import Nvl72
+from lightloom.fabric.opera import Opera
 from lightloom.fabric.oversub import Oversub
 from lightloom.fabric.rail import Rail
 from lightloom.fabric.rail_only import RailOnly
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
 
 AnyTree = FatTree | Oversub | Rail | RailOnly | DualPlane | Nvl72
-AnyRacks = RotorNet | Helios | XnestPlus
+AnyRacks = RotorNet | Opera | Helios | XnestPlus
 AnyFabric = AnyTree | TopoOpt | Torus | MixNet | MixNetOpticalIo | Chronos | AnyRacks | Topology
 
 #: class of each built-in kind of fabric
@@ -60,6 +61,7 @@ FABRICS: dict[str, type[AnyFabric]] = {
     Nvl72.kind: Nvl72,
     MixNetOpticalIo.kind: MixNetOpticalIo,
     Torus.kind: Torus,
+    Opera.kind: Opera,
 }
 
 #: how the names of files end that describe a fabric

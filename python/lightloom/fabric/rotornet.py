@@ -24,11 +24,9 @@ from lightloom.units import show_time
 _SWITCHES = 4
 
 
-class RotorNet(RackFabric):
-    """Rotor switches that join all racks in turn."""
+class RotorFabric(RackFabric):
+    """Rotor switches that join all racks in turn, whatever the demand."""
 
-    kind: ClassVar[str] = "rotornet"
-    title: ClassVar[str] = "rotornet"
     usual_technology: ClassVar[str] = "rotornet"
     #: without one, some pairs would have no slot: the whole switch is taken out
     loses_single_ports: ClassVar[bool] = False
@@ -38,6 +36,32 @@ class RotorNet(RackFabric):
         description="Rotor switches; the NICs of a rack are dealt out to them. By default 4, or the"
         " most below that divide the NICs.",
     )
+    relay: Switch = Field(
+        True, description="What a slot has room for takes bytes to racks that pass them on."
+    )
+
+    def _ports(self, cluster: Cluster) -> RackPorts:
+        nics, switches = self._rack_nics(cluster), self._switches(cluster)
+        if nics % switches:
+            raise FabricError(
+                f"{self.name}: switches = {switches}: expected a divisor of the {nics} NICs of a"
+                " rack, which are dealt out to them"
+            )
+        return RackPorts(switches, nics // switches)
+
+    def _switches(self, cluster: Cluster) -> int:
+        if self.switches is not None:
+            return self.switches
+        nics = self._rack_nics(cluster)
+        return next(count for count in range(_SWITCHES, 0, -1) if nics % count == 0)
+
+
+class RotorNet(RotorFabric):
+    """Rotor switches whose circuits bytes wait for, or take two of."""
+
+    kind: ClassVar[str] = "rotornet"
+    title: ClassVar[str] = "rotornet"
+
     duty: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = Field(
         0.9, description="Share of a slot in which circuits are lit, where slot_s is not given."
     )
@@ -49,10 +73,6 @@ class RotorNet(RackFabric):
         description="Whether each switch has matchings of its own and all turn together ('fixed'),"
         " one after the other ('staggered'), or all matchings pass all switches ('shared').",
     )
-    relay: Switch = Field(
-        True, description="What a slot has room for takes bytes to racks that pass them on."
-    )
-
     slots: Literal["exact", "average"] = Field(
         "exact",
         description="Whether every turn of a switch is simulated, or circuits are lit at all times,"
@@ -67,18 +87,6 @@ class RotorNet(RackFabric):
                 "slots = average: expected relay = off, which takes turns of switches"
             )
         return self
-
-    def _ports(self, cluster: Cluster) -> RackPorts:
-        nics = self._rack_nics(cluster)
-        switches = self.switches
-        if switches is None:
-            switches = next(count for count in range(_SWITCHES, 0, -1) if nics % count == 0)
-        if nics % switches:
-            raise FabricError(
-                f"{self.name}: switches = {switches}: expected a divisor of the {nics} NICs of a"
-                " rack, which are dealt out to them"
-            )
-        return RackPorts(switches, nics // switches)
 
     def _slot_s(self) -> float:
         return self._dark_s() / (1 - self.duty) if self.slot_s is None else self.slot_s

@@ -8,8 +8,8 @@ for a job. A job that needs less than a cube has a part of one, whose lines do n
 
 Here a server is a box of the GPUs that NVLink joins, 2 x 2 x 2 of eight, in place of the links
 inside of it; those that leave it have the rate of a NIC each. What passes a server crosses its
-NVSwitch. Bytes go along x, then y, then z, each the shorter way around, half of them either way
-where these are as long. Rings of gradients pass their servers row by row, both ways around.
+NVSwitch. Bytes go along x, then y, then z, over the fewest links, equal parts of them each way
+where several are as short. Rings of gradients pass their servers row by row, both ways around.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.lost_circuits import without_failed
 from lightloom.fabric.network import Direct, Network
-from lightloom.fabric.option_types import Count, PartNames, Quantity, Spares
+from lightloom.fabric.option_types import Count, PartNames, Quantity, Spares, Switch
 from lightloom.fabric.torus_grid import CUBE, EDGE, FACE, TorusGrid, Triple, box_of, most_even
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices
@@ -45,6 +45,8 @@ def _shape(value: Any) -> Triple | None:
     if value is None:
         return None
     edges: list[int] = []
+    if isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]  # as the command line splits lists
     parts = value.lower().split("x") if isinstance(value, str) else value
     with suppress(TypeError, ValueError):
         edges = [int(str(part)) for part in parts]
@@ -66,6 +68,11 @@ class Torus(FabricOptions):
         None,
         description=f"{_SHAPE}. By default the fewest cubes, as even as they can be; less than a"
         " cube is the smallest box.",
+    )
+    twist: Switch = Field(
+        False,
+        description="Whether the circuits that go around short edges of k x k x 2k or k x 2k x 2k"
+        " GPUs end half a long edge further, as a TPU v4's may.",
     )
     ends: Literal["nic", "chip"] = Field(
         "nic",
@@ -204,6 +211,16 @@ class Torus(FabricOptions):
         return {}
 
     def _grid(self, gpus: int, box: Triple) -> TorusGrid:
+        grid = TorusGrid(self._shape_of(gpus, box), box, self.twist)
+        if self.twist and not grid.can_twist:
+            shape = "x".join(map(str, grid.shape))
+            raise FabricError(
+                f"{self.name}: twist: a shape of {shape} GPUs: expected edges of k and 2k, such as"
+                " shape = 4x4x8 or 4x8x8"
+            )
+        return grid
+
+    def _shape_of(self, gpus: int, box: Triple) -> Triple:
         if self.shape is not None:
             shape = "x".join(map(str, self.shape))
             if math.prod(self.shape) < gpus:
@@ -216,11 +233,11 @@ class Torus(FabricOptions):
                 raise FabricError(
                     f"{self.name}: shape = {shape}: expected whole servers, boxes of {servers} GPUs"
                 )
-            return TorusGrid(self.shape, box)
+            return self.shape
         if gpus <= CUBE:
-            return TorusGrid(box_of(gpus, box), box)
+            return box_of(gpus, box)
         x, y, z = (EDGE * cubes for cubes in most_even(-(-gpus // CUBE)))
-        return TorusGrid((x, y, z), box)
+        return x, y, z
 
     def _ocs_ports(self) -> int:
         return self.ocs_ports or switch_technology(self.technology).ports
@@ -257,7 +274,8 @@ class Torus(FabricOptions):
         if not grid.goes_around:
             return f"a mesh of {shape} GPUs, a part of a cube, without circuits"
         cubes = "a cube" if grid.cubes == 1 else f"{grid.cubes} cubes"
-        return f"a torus of {shape} GPUs: {cubes} of 4x4x4, {grid.optical} circuits between faces"
+        kind = "a twisted torus" if self.twist else "a torus"
+        return f"{kind} of {shape} GPUs: {cubes} of 4x4x4, {grid.optical} circuits between faces"
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         shape = "x".join(map(str, self.grid(cluster).shape))

@@ -1,8 +1,13 @@
 """Where the servers of a torus are, which links join them, and which way bytes take.
 
 Cubes have 4 x 4 x 4 GPUs, a server is a box of them. Servers are numbered cube by cube, x first.
-Bytes go along x, then y, then z (dimension order), each the shorter way around; where both ways are
-as long, half of them take each.
+Bytes go along x, then y, then z (dimension order), by the fewest links; where several ways are as
+short, each takes as many of the bytes.
+
+The links that go around a line may be *twisted*: in a torus of k x k x 2k or k x 2k x 2k they join
+the last of a short line to the first of the one half a long line further, along each long edge
+(Camara et al., IEEE TPDS 2010; TPU v4 has it). Then k steps along a short edge lead k along the
+long ones, and no direction is longer than another one.
 """
 
 from __future__ import annotations
@@ -12,6 +17,8 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 #: GPUs along an edge of a cube, and in a cube
 EDGE, CUBE = 4, 64
@@ -60,10 +67,13 @@ class TorusGrid:
         GPUs along x, y and z.
     box
         GPUs of a server along each.
+    twisted
+        Whether the links that go around short lines are twisted.
     """
 
     shape: Triple
     box: Triple
+    twisted: bool = False
 
     @property
     def gpus(self) -> int:
@@ -84,6 +94,23 @@ class TorusGrid:
     def size(self) -> Triple:
         """Servers along each dimension."""
         x, y, z = (edge // side for edge, side in zip(self.shape, self.box, strict=True))
+        return x, y, z
+
+    @property
+    def can_twist(self) -> bool:
+        """Whether it goes around and has edges of two lengths, one twice the other."""
+        short, long = min(self.shape), max(self.shape)
+        return self.goes_around and long == 2 * short and set(self.shape) == {short, long}
+
+    def _shift(self, axis: int) -> Triple:
+        """By how many servers the link that goes around a line is twisted."""
+        longest = max(self.shape)
+        if not self.twisted or self.shape[axis] == longest:
+            return 0, 0, 0
+        x, y, z = (
+            count // 2 if edge == longest else 0
+            for edge, count in zip(self.shape, self.size, strict=True)
+        )
         return x, y, z
 
     @property
@@ -145,46 +172,60 @@ class TorusGrid:
         """Return the links of each pair of servers, lower number first.
 
         Around a line of two servers the link that goes around joins them a second time; a line of
-        one server joins nothing.
+        one server joins nothing, unless it is twisted.
         """
         counts: dict[tuple[int, int], int] = {}
         for number, place in enumerate(self.places):
             for axis, length in enumerate(self.size):
-                after = place[axis] + 1
-                if length == 1 or (after == length and not self.goes_around):
+                if place[axis] + 1 == length and not self.goes_around:
                     continue
-                other = self.numbers[_with(place, axis, after % length)]
+                other = self.numbers[self._next(place, axis, 1)]
+                if other == number:
+                    continue
                 pair = (min(number, other), max(number, other))
                 counts[pair] = counts.get(pair, 0) + self.links[axis]
         return counts
 
     def routes(self, source: int, target: int) -> list[list[int]]:
         """Return the ways from one server to another, equal parts of the bytes each."""
-        ways: list[list[Triple]] = [[self.places[source]]]
-        for axis in range(3):
-            to = self.places[target][axis]
-            walks = self._walks(self.places[source][axis], to, self.size[axis])
-            ways = [
-                [*way, *(_with(way[-1], axis, place) for place in walk)]
-                for way in ways
-                for walk in walks
-            ]
-        return [[self.numbers[place] for place in way] for way in ways]
-
-    def _walks(self, start: int, end: int, length: int) -> list[list[int]]:
-        """Places after the start on the shortest ways along a line; two where they are as long."""
-        if not self.goes_around or start == end:
-            step = 1 if start < end else -1
-            return [list(range(start + step, end + step, step))] if start != end else [[]]
-        up = (end - start) % length
-        down = length - up
-        walks = []
-        if up <= down:
-            walks.append([(start + step) % length for step in range(1, up + 1)])
+        start, end = self.places[source], self.places[target]
+        x, y, z = (to - at for at, to in zip(start, end, strict=True))
+        ways = []
+        for steps in self._shortest((x, y, z)):
+            way = [start]
+            for axis, count in enumerate(steps):
+                for _ in range(abs(count)):
+                    way.append(self._next(way[-1], axis, 1 if count > 0 else -1))
+            ways.append(tuple(self.numbers[place] for place in way))
         # around two servers both ways are the same links
-        if down <= up and length > 2:
-            walks.append([(start - step) % length for step in range(1, down + 1)])
-        return walks
+        return [list(way) for way in dict.fromkeys(ways)]
+
+    def _next(self, place: Triple, axis: int, step: int) -> Triple:
+        """The place a step up or down a line, which goes around."""
+        moved = place[axis] + step
+        if 0 <= moved < self.size[axis]:
+            return _with(place, axis, moved)
+        moves = zip(_with(place, axis, moved), self._shift(axis), self.size, strict=True)
+        x, y, z = ((at + step * shift) % length for at, shift, length in moves)
+        return x, y, z
+
+    def _shortest(self, apart: Triple) -> list[Triple]:
+        """Steps along x, y and z that lead so far, as few as there are; upward ones first."""
+        if not self.goes_around:
+            return [apart]
+        if apart not in self._found:
+            # what leads nowhere: around a line, and back by what that is twisted
+            around = np.diag(self.size) - np.array([self._shift(axis) for axis in range(3)])
+            turns = np.array(list(itertools.product(range(-2, 3), repeat=3)))
+            all_steps = [(x, y, z) for x, y, z in (apart + turns @ around).tolist()]
+            fewest = min(sum(map(abs, steps)) for steps in all_steps)
+            few = {steps for steps in all_steps if sum(map(abs, steps)) == fewest}
+            self._found[apart] = sorted(few, reverse=True)
+        return self._found[apart]
+
+    @cached_property
+    def _found(self) -> dict[Triple, list[Triple]]:
+        return {}
 
     def in_snake(self, servers: Iterable[int]) -> list[int]:
         """Return servers in the order of a way that passes all places and turns at the edges."""

@@ -24,6 +24,7 @@ from lightloom.errors import OutputError
 from lightloom.optional import need
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
     import polars
 
@@ -431,6 +432,24 @@ class ColumnWriter(_TableWriter):
         # a column may be empty in one batch and not in another
         frame: polars.DataFrame = polars.concat(self._parts, how="vertical_relaxed")
         return frame
+
+
+def write_columns(
+    columns: Mapping[str, npt.NDArray[np.generic] | Sequence[object]], path: Path
+) -> None:
+    """Write columns as Parquet if the name says so, else as CSV.
+
+    Raises
+    ------
+    OutputError
+        If it cannot be written.
+    """
+    if path.suffix.lower() != ".parquet":
+        return write_text(csv_text(columns), path)
+    need("polars", "a Parquet file")
+    import polars
+
+    return _write_parquet(polars.DataFrame(dict(columns), nan_to_null=True), path)
 
 
 def _write_parquet(rows: Any, path: Path) -> None:

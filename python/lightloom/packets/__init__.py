@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lightloom.packets.programs import OperationBuilder as OperationBuilder
     from lightloom.packets.programs import OperationTimes as OperationTimes
     from lightloom.packets.programs import Programs as Programs
+    from lightloom.packets.results import CarriedSeries as CarriedSeries
     from lightloom.packets.results import Finished as Finished
     from lightloom.packets.results import LayerUse as LayerUse
     from lightloom.packets.results import LinkCounters as LinkCounters

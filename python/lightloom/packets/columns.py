@@ -18,6 +18,8 @@ SCHEMA_VERSION = 1
 QUANTILES = {"min": 0.0, "p50": 0.5, "p99": 0.99, "max": 1.0}
 
 Columns = dict[str, npt.NDArray[Any]]
+#: the same where cells may be empty
+SparseColumns = dict[str, npt.NDArray[Any] | list[Any]]
 
 
 def completion_columns(flows: Flows, done: Finished) -> Columns:
@@ -73,6 +75,43 @@ def trace_columns(run: PacketRun) -> Columns:
         "from_node": np.array(run.nodes, dtype=np.str_)[links.source[trace.link]],
         "to_node": np.array(run.nodes, dtype=np.str_)[links.destination[trace.link]],
     }
+
+
+def series_columns(run: PacketRun) -> SparseColumns:
+    """Rows of the series of links and flows, each by the nodes at its ends.
+
+    Raises
+    ------
+    ValueError
+        If none were kept.
+    """
+    series, links, flows = run.series, run.links, run.flows
+    if series is None:
+        raise ValueError("no series were kept; record some by Record(series=...)")
+    is_flow, nodes = series.is_flow, np.array(run.nodes, dtype=np.str_)
+    # where a row is about a link, its place among flows is that of the first one, and vice versa
+    link, flow = np.where(is_flow, 0, series.number), np.where(is_flow, series.number, 0)
+    layers = np.array(run.layers, dtype=np.str_)[links.layer[link]]
+    begin_us, end_us = _microseconds(series.begin_s), _microseconds(series.end_s)
+    rates_gbps = series.carried_bytes * 8e-3 / (end_us - begin_us)
+    return {
+        "begin_us": begin_us,
+        "end_us": end_us,
+        "kind": np.where(is_flow, "flow", "link"),
+        "number": series.number,
+        "from_node": nodes[np.where(is_flow, flows.source[flow], links.source[link])],
+        "to_node": nodes[np.where(is_flow, flows.destination[flow], links.destination[link])],
+        "layer": _unless(is_flow, layers),
+        "bytes": series.carried_bytes,
+        "gbps": np.round(rates_gbps, 6),
+        "max_queue_bytes": _unless(is_flow, series.max_queue_bytes),
+    }
+
+
+def _unless(empty: npt.NDArray[np.bool_], values: npt.NDArray[np.generic]) -> list[Any]:
+    """The values, or empty cells."""
+    pairs = zip(empty.tolist(), values.tolist(), strict=True)
+    return [None if is_empty else value for is_empty, value in pairs]
 
 
 def spread(values: npt.NDArray[np.float64]) -> dict[str, float] | None:

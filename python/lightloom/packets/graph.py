@@ -20,11 +20,11 @@ from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.files import read_input
 from lightloom.inputs.text_table import Columns, TextTable, parse_table
 from lightloom.packets.flows import MAX_START_S, Flows
-from lightloom.packets.htsim_topology import htsim_links, is_htsim_topology
+from lightloom.packets.htsim_topology import MAX_FILE_BYTES, htsim_links, is_htsim_topology
 from lightloom.units import to_bps, to_ps
 
-#: largest file, most links (both directions are one), longest name
-MAX_FILE_BYTES, MAX_LINKS, MAX_NAME = 16 * 10**6, 2**16, 64
+#: most links (both directions are one), longest name
+MAX_LINKS, MAX_NAME = 2**16, 64
 #: of a link
 MIN_GBPS, MAX_GBPS, MAX_DELAY_S = 1e-3, 1e5, 1.0
 LINKS = Columns("links", needed=("a", "b"), optional=("rate_gbps", "delay_us"))

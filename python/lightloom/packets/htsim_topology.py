@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lightloom.errors import InputError, echo
-from lightloom.inputs.files import decode
+from lightloom.inputs.files import STDIN, decode, read_input
 
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _HEADER = ("nodes", "tiers", "podsize")
 _TIER = ("downlink_speed_gbps", "radix_down", "radix_up", "downlink_latency_ns",
          "switch_latency_ns", "oversubscribed", "bundle")  # fmt: skip
-#: most links, as of other lists
-_MAX_LINKS = 2**16
+#: largest file, of other lists as well; most links, as of these
+MAX_FILE_BYTES, _MAX_LINKS = 16 * 10**6, 2**16
 _PS_PER_NS, _BPS_PER_GBPS = 1_000, 10**9
 
 
@@ -41,6 +42,24 @@ def is_htsim_topology(content: bytes) -> bool:
     return len(first) == 2 and first[0].lower() in {word.encode() for word in _HEADER}
 
 
+def htsim_numbers(path: Path) -> dict[str, int]:
+    """``hosts`` and ``rate_gbps`` of a tree; empty if the file is another list of links, or
+    standard input, which is read once.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, or as :func:`htsim_links`.
+    """
+    if str(path) == STDIN:
+        return {}
+    content, name = read_input(path, "list of links", MAX_FILE_BYTES)
+    if not is_htsim_topology(content):
+        return {}
+    tree = _read(decode(content, name), name)
+    return {"hosts": tree.nodes, "rate_gbps": tree.tiers[0]["downlink_speed_gbps"]}
+
+
 def htsim_links(content: bytes, name: str, hosts: int, rate_gbps: float) -> dict[str, Any]:
     """The switches and links of a tree for the core.
 
@@ -55,7 +74,7 @@ def htsim_links(content: bytes, name: str, hosts: int, rate_gbps: float) -> dict
     if hosts != tree.nodes or rate_gbps != rate:
         raise InputError(
             f"{name}: {tree.nodes:,} hosts at {rate} Gb/s, the network has {hosts:,} at "
-            f"{rate_gbps:g} Gb/s; expected the same"
+            f"{rate_gbps:g} Gb/s; expected the same, or neither given"
         )
     return _links(tree, *_switches(tree))
 

@@ -122,6 +122,33 @@ class QueueSamples:
 
 
 @dataclass(frozen=True)
+class CarriedSeries:
+    """Every link and flow over time: a row where something moved or waited, ``(rows,)``.
+
+    Periods are of one length, but for the last. Where rows are too many, neighboring periods are
+    merged. Rows are in the order of periods; links come before flows, each by number.
+
+    Attributes
+    ----------
+    begin_s, end_s
+        The period.
+    is_flow, number
+        Whether it is about a flow, and the number of the flow or link.
+    carried_bytes
+        What came out of the link, headers included; payload that the receiver of the flow got.
+    max_queue_bytes
+        Most data that waited for the link; 0 for flows.
+    """
+
+    begin_s: Numbers
+    end_s: Numbers
+    is_flow: npt.NDArray[np.bool_]
+    number: Indices
+    carried_bytes: Counts
+    max_queue_bytes: Counts
+
+
+@dataclass(frozen=True)
 class PacketTrace:
     """Events in the lives of packets in order of time, ``(events,)``.
 
@@ -181,6 +208,8 @@ class PacketRun(Shown):
         What every link did.
     samples
         Queues and utilization over time; ``None`` if not asked for.
+    series
+        Every link and flow over time; ``None`` if not asked for.
     trace
         Empty unless asked for.
     operations
@@ -221,6 +250,7 @@ class PacketRun(Shown):
     layers: tuple[str, ...]
     links: LinkCounters
     samples: QueueSamples | None
+    series: CarriedSeries | None
     trace: PacketTrace
     operations: OperationTimes | None
     data_hops: int

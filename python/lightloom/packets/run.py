@@ -22,6 +22,7 @@ from lightloom.packets.forecast import forecast
 from lightloom.packets.graph import NetworkGraph, read_circuits, routes_of
 from lightloom.packets.programs import OperationTimes, programs_of
 from lightloom.packets.results import (
+    CarriedSeries,
     Finished,
     LinkCounters,
     PacketRun,
@@ -29,12 +30,14 @@ from lightloom.packets.results import (
     QueueSamples,
 )
 from lightloom.packets.scenario import NetworkTable, PacketScenario
-from lightloom.packets.settings import PacketSettings, resolve, topology_of
+from lightloom.packets.settings import PacketSettings, idle_settings, resolve, topology_of
 from lightloom.progress import Monitor
 from lightloom.units import show_count, show_time, to_ps
 
 #: events of a trace at most
 MAX_TRACE, MAX_SAMPLES = 10_000_000, 100_000
+#: rows of series at most
+MAX_ROWS = 100_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,9 @@ class Record:
         Periods of queues and utilization at most; 0 for none.
     sample_s
         Length of a period to begin with; it doubles when there are too many.
+    series
+        Rows of series of every link and flow at most, in periods of their own that begin with
+        ``sample_s`` as well; 0 for none.
     trace
         Events in the lives of packets: so many, the first; 0 for none.
     trace_flow
@@ -55,6 +61,7 @@ class Record:
 
     samples: int = 0
     sample_s: float = 1e-6
+    series: int = 0
     trace: int = 0
     trace_flow: int | None = None
 
@@ -120,7 +127,7 @@ def simulate_flows(
         slowdown=collect.slowdown,
         began_s=collect.began_s,
         wall_s=wall_s,
-        **{**report, **_parts(report, flows)},
+        **{**report, **_parts(report, flows, scenario.network)},
     )
 
 
@@ -129,6 +136,7 @@ def _run_values(scenario: PacketScenario, record: Record) -> dict[str, object]:
         "until_ps": None if scenario.until_s is None else to_ps(scenario.until_s),
         "sample_every_ps": to_ps(record.sample_s),
         "max_samples": record.samples,
+        "max_rows": record.series,
         "max_events": record.trace,
         "traced_flow": record.trace_flow,
         "in_halves": scenario.threads == 2,
@@ -136,13 +144,14 @@ def _run_values(scenario: PacketScenario, record: Record) -> dict[str, object]:
     }
 
 
-def _parts(report: Mapping[str, Any], flows: Flows) -> dict[str, Any]:
+def _parts(report: Mapping[str, Any], flows: Flows, network: NetworkTable) -> dict[str, Any]:
     """The tables and the remarks of a run."""
-    samples, operations = report["samples"], report["operations"]
+    samples, series, operations = report["samples"], report["series"], report["operations"]
     return {
-        "remarks": (*flows.remarks, *report["remarks"]),
+        "remarks": (*flows.remarks, *idle_settings(network), *report["remarks"]),
         "links": LinkCounters(**report["links"]),
         "samples": None if samples is None else QueueSamples(**samples),
+        "series": None if series is None else CarriedSeries(**series),
         "trace": PacketTrace(**report["trace"]),
         "operations": None if operations is None else OperationTimes(**operations),
     }
@@ -153,6 +162,8 @@ def _check_record(record: Record, flows: int) -> None:
         raise InputError(f"samples {record.samples}: expected 0, or 2 to {MAX_SAMPLES:,} periods")
     if not 1e-12 <= record.sample_s <= 1:
         raise InputError(f"sample_s {record.sample_s:g}: expected 1e-12 to 1 s")
+    if not 0 <= record.series <= MAX_ROWS:
+        raise InputError(f"series {record.series:,}: expected 0 to {MAX_ROWS:,} rows")
     if not 0 <= record.trace <= MAX_TRACE:
         raise InputError(f"trace {record.trace:,}: expected 0 to {MAX_TRACE:,} events")
     if record.trace_flow is not None and not 0 <= record.trace_flow < flows:

@@ -25,6 +25,7 @@ from lightloom.inputs.strict import (
     comma_list,
     quantity,
 )
+from lightloom.packets.htsim_topology import htsim_numbers
 from lightloom.schedule.named_sets import choices
 
 #: maximum number of hosts (routes are numbered in 16 bits), and of bytes of a flow
@@ -179,10 +180,13 @@ class NetworkTable(Strict):
     @model_validator(mode="before")
     @classmethod
     def _listed(cls, values: Any) -> Any:
-        """Whoever lists links wants no other topology."""
-        if isinstance(values, dict) and values.get("links") is not None:
-            return {"topology": "links", **values}
-        return values
+        """Whoever lists links wants no other topology; a tree of htsim says how large it is."""
+        if not isinstance(values, dict) or values.get("links") is None:
+            return values
+        links, numbers = values["links"], dict[str, int]()
+        if isinstance(links, str | Path) and not {"hosts", "rate_gbps"} <= values.keys():
+            numbers = htsim_numbers(Path(links))
+        return {"topology": "links", **numbers, **values}
 
 
 class PacketTable(Strict):

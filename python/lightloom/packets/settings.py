@@ -276,6 +276,18 @@ def topology_of(network: NetworkTable) -> dict[str, Any]:
     }
 
 
+def idle_settings(network: NetworkTable) -> tuple[str, ...]:
+    """What is given of a network and has no effect, a sentence each."""
+    if network.topology != "links" or "link_delay_s" not in network.model_fields_set:
+        return ()
+    longer = network.model_copy(update={"link_delay_s": network.link_delay_s + 1e-9})
+    if _links(longer) != _links(network):
+        return ()
+    given = show_time(network.link_delay_s)
+    name = echo(str(network.links), quoted=False)
+    return (f"The link delay given, {given}, has no effect: all links of {name} have their own.",)
+
+
 def host_rates_gbps(network: NetworkTable) -> npt.NDArray[np.float64]:
     """What each host can send over the NICs that flows take.
 

@@ -17,10 +17,10 @@ from markupsafe import Markup, escape
 KIND_COLORS = {
     **{"fat-tree": 0, "oversub": 1, "rail": 2, "topoopt": 3, "mixnet": 4, "chronos": 5},
     **{"rail-only": 6, "dual-plane": 7, "nvl72": 8, "mixnet-optical-io": 9},
-    **{"rotornet": 10, "helios": 11, "x-nest-plus": 12, "torus": 13},
+    **{"rotornet": 10, "helios": 11, "x-nest-plus": 12, "torus": 13, "opera": 14},
 }
 #: colors of fabrics, and of what is no fabric
-NUM_COLORS, NUM_SERIES = 14, 10
+NUM_COLORS, NUM_SERIES = 15, 10
 #: marks tell fabrics apart where colors cannot: SVG paths around the origin
 MARKS = (
     "M-6,-6H6V6H-6Z",
@@ -37,6 +37,7 @@ MARKS = (
     "M-6.5,-4L-4,-6.5L0,-2.5L4,-6.5L6.5,-4L2.5,0L6.5,4L4,6.5L0,2.5L-4,6.5L-6.5,4L-2.5,0Z",
     "M-6,-6H6L-6,6H6Z",
     "M-7,-2H-2V-7H7V2H2V7H-7Z",
+    "M-7,-6H7L2,0L7,6H-7L-2,0Z",
 )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from lightloom import _core
+from lightloom.errors import InputError
 from lightloom.fabric.network import Network
 from lightloom.progress import Progress
 from lightloom.simulate.core_errors import core_errors
@@ -50,7 +52,7 @@ class Phases:
         How packets are sent.
     sample
         How many distinct phases of each purpose are simulated, chosen by their digests; the others
-        take the mean stretch. All of them if ``None``; with 0 they are only counted.
+        take the mean stretch. All of them if ``None``.
     purposes
         The purposes (``ep``, ``pp``, ...) whose phases are simulated; the others stay flows. All
         of them if ``None``.
@@ -61,7 +63,8 @@ class Phases:
         If packets cannot be sent like that, or phases are to be simulated where circuits change by
         the clock.
     InputError
-        Of a run, if its step has no such purpose.
+        If no phase is to be simulated (see :meth:`counting`), or, of a run, if its step has no such
+        purpose.
     """
 
     def __init__(
@@ -72,11 +75,30 @@ class Phases:
         *,
         purposes: Sequence[str] | None = None,
     ) -> None:
+        if sample is not None and sample < 1:
+            raise InputError(f"sample = {sample}: expected 1 phase or more")
         #: how many of each purpose are simulated
         self.sample = sample
         names = None if purposes is None else list(purposes)
+        #: whether phases are counted and none is simulated
+        self.only_counts = False
         with core_errors():
             self.book = _core.PhaseBook(network, packets, sample, names)
+
+    @classmethod
+    def counting(cls, network: Network, packets: Packets) -> Self:
+        """Return phases that are counted alone, to know how many packet-hops a whole step is.
+
+        Raises
+        ------
+        FabricError
+            If packets cannot be sent like that.
+        """
+        phases = cls.__new__(cls)
+        phases.sample, phases.only_counts = None, True
+        with core_errors():
+            phases.book = _core.PhaseBook.counting(network, packets)
+        return phases
 
     @property
     def mtu_bytes(self) -> int:

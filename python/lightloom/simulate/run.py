@@ -127,7 +127,7 @@ def _by_phases(step: StepRunner, phases: Phases, progress: Progress | None) -> R
 
 def _check_size(step: StepRunner, packets: Packets) -> None:
     """Refuse a step that is more than some minutes of packets."""
-    phases = Phases(step.network, packets, 0)
+    phases = Phases.counting(step.network, packets)
     step.run(phases.book, None)
     hops = phases.placed_hops if packets.repeats == "once" else phases.all_hops
     if hops > MAX_PACKET_HOPS:

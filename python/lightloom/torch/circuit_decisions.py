@@ -189,7 +189,7 @@ class CircuitDecisions:
             if demand is None:
                 reply = self._member.region
                 if not self._member.is_there:
-                    raise ServiceError("the controller does not answer")
+                    raise ServiceError(self._member.problem)
             else:
                 if demand.ndim == 2:
                     # circuits are duplex: the combine that follows takes the same ones

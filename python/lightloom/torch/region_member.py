@@ -69,6 +69,8 @@ class RegionMember:
         self._address, self._token, self._server = address, token, server
         self._gate, self._over_circuits, self._timeout_s = gate, over_circuits, timeout_s
         self._client: ControlClient | None = None
+        #: why there is no controller, while there is none
+        self.problem = f"{address}: the controller does not answer"
         self._reported: set[str] = set()
         #: what the controller said when the server joined; empty before
         self.region: Document = {}
@@ -101,7 +103,7 @@ class RegionMember:
         """
         client = self._client
         if client is None:
-            raise ServiceError(f"{self._address}: the controller does not answer")
+            raise ServiceError(self.problem)
         reply = self._wait(client.circuits_for(matrices, **facts))
         # what was repaired meanwhile may fail again
         self._reported &= set(reply.get("failures", self._reported))
@@ -162,9 +164,12 @@ class RegionMember:
                     drain_timeout_s=_DRAIN_S,
                 )
                 async with client:
+                    self._check_same(client.region["servers"], self.region.get("servers"))
                     reply = await client.request("join", server=self._server)
                     if not reply.get("ok"):
                         raise ServiceError(str(reply.get("error", "refused to join")))
+                    nics = self.region.get("carrying", {}).get("nics")
+                    self._check_same(reply["carrying"]["nics"], nics)
                     self.region = {**client.region, **reply}
                     self._open(reply["circuits"])
                     self._client = client
@@ -173,6 +178,7 @@ class RegionMember:
                     why = await self._lost(client)
             except (LightloomError, OSError) as error:
                 why = str(error)
+            self.problem = why
             was_there, self._client = self._client is not None, None
             self._open(())
             if was_there or not self._tried.is_set():
@@ -181,16 +187,29 @@ class RegionMember:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop.wait(), _AGAIN_S)
 
+    def _check_same(self, now: object, before: object) -> None:
+        """Refuse a region whose servers or NICs have other numbers than this job began with.
+
+        Raises
+        ------
+        ServiceError
+            If they have.
+        """
+        if self.region and now != before:
+            raise ServiceError(
+                f"{self._address}: the port map of the region has changed since this job began; "
+                "it uses circuits again after a restart"
+            )
+
     async def _lost(self, client: ControlClient) -> str:
-        """Wait until the connection is lost, or the member leaves."""
-        gone = [
-            asyncio.ensure_future(client.closed()),
-            asyncio.ensure_future(self._stop.wait()),
-        ]
-        await asyncio.wait(gone, return_when=asyncio.FIRST_COMPLETED)
-        for task in gone:
-            task.cancel()
-        return "the controller closed the connection"
+        """Wait until the connection is lost, or the member leaves; return why."""
+        closed = asyncio.ensure_future(client.closed())
+        stopped = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait([closed, stopped], return_when=asyncio.FIRST_COMPLETED)
+        why = closed.result() if closed.done() else "this server has left the region"
+        closed.cancel()
+        stopped.cancel()
+        return why
 
     async def _on_event(self, name: str, facts: Document) -> None:
         if name == "drain":

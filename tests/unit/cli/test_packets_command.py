@@ -51,6 +51,58 @@ def test_flows_of_a_file(lightloom):
     assert float(second["fct_us"]) > (3 + 3) * 0.3328
 
 
+def test_series_of_links_and_flows(lightloom):
+    call = f"{NET} --transport ideal --flows flows.csv --json r.json"
+    assert lightloom(call).status == 0
+    alone = json.loads(Path("r.json").read_text())
+    for name in ("s.csv", "s.parquet"):
+        outcome = lightloom(f"{call} --series {name}")
+        assert outcome.status == 0
+        assert f"wrote {name}" in outcome.err
+    found = rows(Path("s.csv").read_text())
+    assert list(found[0]) == [
+        "begin_us", "end_us", "kind", "number", "from_node", "to_node", "layer", "bytes", "gbps",
+        "max_queue_bytes",
+    ]  # fmt: skip
+    first = found[0]
+    assert [first[name] for name in ("from_node", "to_node", "layer")] == ["0", "tor-0", "host up"]
+    # payload comes out of the first link after 1 us, at its rate
+    assert (first["begin_us"], first["gbps"]) == ("1.0", "100.0")
+    to_seven = [row for row in found if row["kind"] == "flow" and row["to_node"] == "7"]
+    for flow, size in (("0", 20_000), ("1", 10_000)):
+        own = [row for row in to_seven if row["number"] == flow]
+        assert sum(int(row["bytes"]) for row in own) == size
+        assert {row["from_node"] for row in own} == {flow}
+        assert {(row["layer"], row["max_queue_bytes"]) for row in own} == {("", "")}
+    table = polars.read_parquet("s.parquet")
+    assert table.columns == list(first)
+    assert table["bytes"].to_list() == [int(row["bytes"]) for row in found]
+    watched = json.loads(Path("r.json").read_text())
+    for result in (alone, watched):
+        del result["work"]["wall_s"]
+    assert alone == watched
+
+
+def test_a_tree_of_htsim_needs_no_size(lightloom):
+    tier = "Downlink_speed_Gbps 400\nRadix_Down 4\nDownlink_Latency_ns 500\n"
+    head = "Nodes 16\nTiers 2\nPodsize 16\n"
+    Path("tree.topo").write_text(f"{head}Tier 0\n{tier}Radix_Up 4\nTier 1\n{tier}")
+    Path("scenario.toml").write_text(
+        'transport = "ndp"\n[network]\nlinks = "tree.topo"\n'
+        '[traffic]\npattern = "permutation"\nsize_bytes = "9 kB"\n'
+    )
+    flows = "--transport ndp --pattern permutation --bytes 9kB"
+    size = "--hosts 16 --rate 400"
+    found = []
+    for call in (f"{flows} --links tree.topo", f"{flows} --links tree.topo {size}",
+                 "--scenario scenario.toml"):  # fmt: skip
+        outcome = lightloom(f"packets {call} --csv -")
+        assert outcome.status == 0
+        found.append(outcome.out)
+    assert found[0] == found[1] == found[2]
+    assert len(rows(found[0])) == 16
+
+
 def test_every_transport_runs(lightloom):
     for name in TRANSPORTS:
         outcome = lightloom(f"{NET} --transport {name} --pattern incast --fan-in 3 --bytes 50kB")
@@ -261,6 +313,15 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "--json - and --csv - both ask for standard output; name one's file"),
         (f"{RUN} --csv no/a.csv", "no/a.csv: there is no folder no; make it first"),
         (f"{RUN} --events-flow 1", "--events-flow is for --events; give it a file as well"),
+        ("packets --links parts.csv --transport ndp --pattern permutation --bytes 9kB",
+         "--hosts is missing; for example: lightloom packets --hosts 128 --rate 100 --transport "
+         "ndp --pattern permutation --bytes 2MB"),
+        ("packets --links no.topo --transport ndp --pattern permutation --bytes 9kB",
+         "no.topo: no such file"),
+        (f"{RUN} --series s.txt",
+         "--series s.txt: expected a name that ends in .csv or .parquet"),
+        (f"{RUN} --series s.csv --csv s.csv",
+         "s.csv: named for two outputs; give each a file of its own"),
         (f"{RUN} --events a.csv --events-flow 8", "trace of flow 8: expected 0 to 7"),
         (f"{RUN} --events a.csv --max-events 0", "--max-events 0: expected at least 1"),
     ],

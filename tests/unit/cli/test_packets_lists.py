@@ -86,6 +86,11 @@ def test_one_page_holds_all_runs(lightloom):
     assert "<td>4 to 0</td>" in page
 
 
+def test_series_are_a_file_for_each_run(lightloom):
+    assert lightloom(f"{RUN} --rate 100 --transport dctcp,ndp --series s.csv").status == 0
+    assert sorted(path.name for path in Path().glob("s*.csv")) == ["s-dctcp.csv", "s-ndp.csv"]
+
+
 def test_events_are_a_file_for_each_run(lightloom):
     done = lightloom(f"{RUN} --rate 100 --transport dctcp,ndp --events events.csv")
     assert done.status == 0

@@ -94,7 +94,7 @@ def test_closing_fails_what_waits_at_once(tmp_path):
             for error in await asyncio.gather(*waiting, return_exceptions=True):
                 assert str(error) == f"{address}: the client was closed"
             assert time.monotonic() - began < 2
-            with pytest.raises(ServiceError, match=r"not connected$"):
+            with pytest.raises(ServiceError, match=r"not connected: the client was closed$"):
                 await client.request("status")
 
     asyncio.run(scenario())

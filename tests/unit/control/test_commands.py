@@ -17,7 +17,6 @@ from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.emulator import FaultKind
 from lightloom.control.example import write_example
-from lightloom.control.journal import ChangeReason
 from lightloom.control.refusals import ControlError
 from lightloom.control.token import token_for
 
@@ -467,8 +466,7 @@ def test_quiet_leaves_out_the_log(region, lightloom):
 def test_nothing_that_others_wrote_does_anything_to_the_terminal(region, lightloom, monkeypatch):
     path, _ = region
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
-    reason = ChangeReason(f"job{evil}", f"for {evil}", f"j{evil}")
-    monkeypatch.setattr("lightloom.control.operator.reason_of", lambda _text: reason)
+    monkeypatch.setattr("lightloom.control.operator.user_name", lambda _number: f"job{evil}")
     wanted = circuits_file(path, "0/0-1/0\n")
     assert lightloom("control", "apply", path, "--circuits", wanted, "--yes")[0] == 0
     status, out, err = lightloom("control", "audit", path)

@@ -9,6 +9,7 @@ import pytest
 from tests.control_regions import WHY, controlled, pair, pairs
 from tests.fake_switch import FakeSwitch
 
+from lightloom.control.failure_state import RegionFailures
 from lightloom.control.port_map import PortMap
 from lightloom.control.refusals import ControlError
 from lightloom.control.remap import remap
@@ -83,17 +84,16 @@ def test_a_map_is_not_taken_up_while_a_circuit_that_it_lacks_is_left_in_part(tmp
             switch.stuck = {stuck}
             await controller.apply(frozenset(), WHY)
             assert switch.cross_connects == {stuck}
-            before = controller.port_map
-            before = controller.port_map
+            before, failures = controller.port_map, RegionFailures(controller)
             after = PortMap(
                 before.name,
                 before.servers[:3],
                 tuple(entry for entry in before.nics if entry.server < 3),
             )
             with pytest.raises(ControlError, match=r"circuit 2/1-3/0 .*port map still counts$"):
-                await remap(controller, after, WHY)
+                await remap(controller, failures, after, WHY)
             switch.stuck = frozenset()
-            await remap(controller, after, WHY)
+            await remap(controller, failures, after, WHY)
             assert not switch.cross_connects
             assert controller.journal.port_map().servers == after.servers
 

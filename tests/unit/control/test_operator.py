@@ -347,9 +347,9 @@ def test_a_service_refuses_operators_by_another_port_map(region, control, tmp_pa
         assert control("apply", path, "--add", "0/0-1/0", "--yes")[0] == 0
         before = swap_servers(path)
         all_refused(
-            "ports.csv has changed since the service started: servers are in another order, and "
-            "with them the ranks of a job; stop the service and take it up with lightloom control "
-            "remap, or restore the file"
+            "ports.csv has changed since the last change of circuits: servers are in another "
+            "order, and with them the ranks of a job; look at it, and take it up, with lightloom "
+            "control remap"
         )
         # who names no circuit, and the job, go on
         assert control("service", path, "--pause", "new map")[0] == 0

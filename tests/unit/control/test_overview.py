@@ -111,6 +111,11 @@ def test_circuits_of_another_port_map_and_damaged_rows_are_left_out(journal, tmp
     history.refresh()
     assert since(history) == {"0/1-2/0": (20.5, 2)}
     assert [one.number for one in history.changes] == [2, 1]
+    # and so are those of before, once a map is taken up
+    journal.write_map(port_map_of(4, 2, 12), 40.0)
+    change(journal, "", "0/0-1/0", 50.0)
+    history.refresh()
+    assert since(history) == {"0/0-1/0": (50.5, 4)}
 
 
 def shown(folder, scenario, **change):

@@ -9,10 +9,10 @@ from tests.unit.control.test_service import OPERATOR, TOKEN, TOKENS, VIEWER, dem
 
 from lightloom.control import private_files
 from lightloom.control.client import ControlClient
+from lightloom.control.connections import user_name
 from lightloom.control.journal import Journal
 from lightloom.control.private_files import keep_private, make_private, read_private
 from lightloom.control.refusals import JournalError, RegionFileError, ServiceError
-from lightloom.control.running import reason_of
 from lightloom.control.service import ControlService
 from lightloom.control.session import LEAST_ROLE
 from lightloom.control.token import ClientRole, TokenFile, read_tokens, token_for
@@ -231,9 +231,9 @@ def test_who_is_what_the_token_and_the_socket_say(tmp_path):
 def test_a_command_is_of_the_user_who_runs_it(monkeypatch):
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.setenv(name, "somebody-else")
-    assert reason_of("x").who == pwd.getpwuid(os.getuid()).pw_name
+    assert user_name(os.getuid()) == pwd.getpwuid(os.getuid()).pw_name
     monkeypatch.setattr("lightloom.control.connections.pwd.getpwuid", {}.__getitem__)
-    assert reason_of("x").who == f"user {os.getuid()}"
+    assert user_name(os.getuid()) == f"user {os.getuid()}"
 
 
 def test_a_socket_that_another_service_has_taken_over_stays(tmp_path):

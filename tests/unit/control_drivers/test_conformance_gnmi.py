@@ -190,7 +190,7 @@ def converse(requests, circuits=((1, 16), (2, 15), (3, 14))):
                     )
                 listed = await session.get(f"{base}data/{CIRCUITS}")
             made = [f"{a}A-{b - 8}B" for a, b in emulator.matrix.circuits.items()]
-        rows = listed.json()["sonic-ocs:OCS_CROSS_CONNECT_LIST"]
+        rows = listed.json()["sonic-ocs:OCS_CROSS_CONNECT"]["OCS_CROSS_CONNECT_LIST"]
         return response, made, [entry["cross_connect_id"] for entry in rows]
 
     return run(check())

@@ -83,7 +83,7 @@ def test_nothing_listens(protocol, tmp_path):
     run(check())
 
 
-@pytest.mark.parametrize("protocol", [*CERTIFIED, *KEYED, "cli"], indirect=True)
+@pytest.mark.parametrize("protocol", [*CERTIFIED, *KEYED, "cli", "sonic-restconfs"], indirect=True)
 def test_a_switch_that_cannot_prove_what_it_is_gets_no_password(protocol, tmp_path):
     async def check():
         async with reached(protocol, tmp_path) as (emulator, _):

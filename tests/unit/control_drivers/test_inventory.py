@@ -3,11 +3,14 @@
 import asyncio
 import io
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
-from tests.control_switches import emulate, run, setup
+from tests.control_switches import PROTOCOLS, connected, emulate, reached, run, setup
 
 from lightloom.cli import run_command
+from lightloom.control.drivers import sonic_platform
 from lightloom.control.drivers.openconfig_platform import components_of, described, equipment_of
 from lightloom.control.emulator.device import SwitchIdentity
 from lightloom.control.region_light import region_alarms
@@ -93,8 +96,106 @@ def test_a_driver_reads_what_an_emulated_switch_is_made_of():
             emulator.switch.equipment |= {"PSU 2": "DISABLED", "FAN 1": "empty"}
             back = await driver.read_back()
             says = [str(one) for one in back.equipment]
-            assert says == ["PSU 1 ok", "PSU 2 is disabled", "FAN 1 is not there", "FAN 2 ok"]
+            assert says == [
+                "PSU 1 ok",
+                "PSU 2 is disabled",
+                "FAN 1 is not there",
+                "FAN 2 ok",
+                "System Board ok",
+            ]
             assert (await driver.read_back(ports=False)).equipment == ()
+
+    run(check())
+
+
+PRINTED = tomllib.loads(Path(__file__).with_name("sonic_platform.toml").read_text())
+
+
+def test_what_sonics_commands_print():
+    said = sonic_platform.described(
+        SwitchDescription("SONiC", "", "", (1, 1), {}), PRINTED["summary"]
+    )
+    assert (said.model, said.serial) == ("1831800089", "H3603928")
+    parts = sonic_platform.equipment_of(*(PRINTED[name] for name in ("psus", "fans", "sensors")))
+    assert [str(part) for part in parts] == [
+        "PSU 1 ok",
+        "PSU 2 is not ok",
+        "PSU 3 is not there",
+        "PSU 4 is warning",
+        "FanTray0-Fan0 ok",
+        "FanTray0-Fan1 is not ok",
+        "PSU0-Fan is not there",
+        "System Board ok",
+        "System Exhaust is at 71 °C",
+    ]
+    kinds = ["power supply"] * 4 + ["fan"] * 3 + ["temperature sensor"] * 2
+    assert [part.kind for part in parts] == kinds
+    for nothing in ("", "Fan Not detected\n\n", "Error! Failed to get the number of PSUs!\n"):
+        assert sonic_platform.equipment_of(nothing, nothing, nothing) == ()
+        assert sonic_platform.described(said, nothing).model == ""
+
+
+@pytest.mark.parametrize("service", ["ssh", "restconfs"])
+def test_sonic_says_it_by_its_commands_and_by_restconf(service, tmp_path):
+    protocol = PROTOCOLS["cli" if service == "ssh" else "sonic-restconfs"]
+    for package in protocol.packages:
+        pytest.importorskip(package)
+
+    async def check():
+        async with (
+            reached(protocol, tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            emulator.switch.identity = SwitchIdentity("SONiC", "M", "S", "1.2")
+            description = await driver.connect()
+            assert (description.model, description.serial) == ("M", "S")
+            emulator.switch.equipment |= {"PSU 2": "DISABLED", "FAN 1": "empty"}
+            emulator.switch.temperatures_c["System Board"] = 75.5
+            back = await driver.read_back()
+            word = "is not ok" if service == "ssh" else "is disabled"
+            says = [str(part) for part in back.equipment]
+            assert says == [
+                "PSU 1 ok",
+                f"PSU 2 {word}",
+                "FAN 1 is not there",
+                "FAN 2 ok",
+                "System Board is at 75.5 °C",
+            ]
+            assert (await driver.read_back(ports=False)).equipment == ()
+
+    run(check())
+
+
+def test_commands_are_not_asked_for_parts_at_every_reading(tmp_path):
+    pytest.importorskip("asyncssh")
+
+    async def check():
+        async with (
+            reached(PROTOCOLS["cli"], tmp_path, "poll_s=60") as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            says = []
+            for problem in ("", "DISABLED"):
+                emulator.switch.equipment["PSU 2"] = problem
+                says.append(str((await driver.read_back()).equipment[1]))
+            await driver.connect()
+            return [*says, str((await driver.read_back()).equipment[1])]
+
+    assert run(check()) == ["PSU 2 ok", "PSU 2 ok", "PSU 2 is not ok"]
+
+
+def test_commands_that_a_switch_does_not_know_say_nothing(tmp_path, monkeypatch):
+    pytest.importorskip("asyncssh")
+
+    async def check():
+        async with (
+            reached(PROTOCOLS["cli"], tmp_path) as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            monkeypatch.setattr("lightloom.control.drivers.sonic_cli.SUMMARY", "nothing")
+            monkeypatch.setattr("lightloom.control.drivers.sonic_cli.EQUIPMENT", ("nothing",) * 3)
+            assert (await driver.connect()).serial == ""
+            assert (await driver.read_back()).equipment == ()
 
     run(check())
 
@@ -135,7 +236,7 @@ def test_pygnmis_own_client_reads_it():
     models, (whole, leaf) = run(check())
     assert "openconfig-platform" in models
     names = [one["name"] for one in whole["openconfig-platform:components"]["component"]]
-    assert names == ["Chassis", "OS", "PSU 1", "PSU 2", "FAN 1", "FAN 2"]
+    assert names == ["Chassis", "OS", "PSU 1", "PSU 2", "FAN 1", "FAN 2", "System Board"]
     assert leaf == {"oper-status": ACTIVE}
 
 
@@ -188,6 +289,6 @@ def test_a_power_supply_that_fails_is_an_alarm_until_it_works_again(region, capf
     lines = capfd.readouterr().out.splitlines()
     assert lines[1:3] == [
         "  ocs: SONiC emulated 8x8, serial 000001, software lightloom",
-        "    PSU 1 ok, PSU 2 ok, FAN 1 is inactive, FAN 2 ok",
+        "    PSU 1 ok, PSU 2 ok, FAN 1 is inactive, FAN 2 ok, System Board ok",
     ]
     assert lines[-1] == "  alarm: FAN 1 of ocs is inactive"

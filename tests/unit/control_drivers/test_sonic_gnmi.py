@@ -121,7 +121,7 @@ def test_time_out():
     ],
 )
 def test_values_that_are_no_tables(text, message):
-    from lightloom.control.drivers.sonic_gnmi import rows_of
+    from lightloom.control.drivers.sonic import rows_of
 
     with pytest.raises(SwitchProtocolError, match=message):
         rows_of(text)

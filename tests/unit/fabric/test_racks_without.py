@@ -9,9 +9,10 @@ from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, load_fabric
 from lightloom.simulate import simulate
 
-RACKS = ("rotornet", "helios", "x-nest-plus")
+RACKS = ("rotornet", "opera", "helios", "x-nest-plus")
 FAST = {
     "rotornet": {},
+    "opera": {},
     "helios": {"dark_s": 1e-5, "epoch_s": 1e-4},
     "x-nest-plus": {"dark_s": 1e-5, "epoch_s": 1e-4, "hello_s": 1e-5},
 }
@@ -51,8 +52,9 @@ def test_a_lost_port_leaves_its_switch_to_the_others(kind):
     assert own[0] - own[1] == 1
 
 
-def test_a_rotor_without_a_port_is_taken_out():
-    assert part("rotornet", failed="nic:1/0") == part("rotornet", failed="plane:0")
+@pytest.mark.parametrize("kind", ["rotornet", "opera"])
+def test_a_rotor_without_a_port_is_taken_out(kind):
+    assert part(kind, failed="nic:1/0") == part(kind, failed="plane:0")
 
 
 @pytest.mark.parametrize("kind", RACKS)

@@ -137,3 +137,40 @@ def test_what_is_no_tree_is_refused(tmp_path: Path, old: str, new: str, message:
     network = NetworkTable(hosts=32, rate_gbps=100, links=write(tmp_path, text))
     with pytest.raises(InputError, match=message):
         completions(network, "ideal", 1_000)
+
+
+@pytest.mark.parametrize(("text", "hosts"), [(LEAF_SPINE, 32), (FAT_TREE, 16)])
+def test_a_tree_says_its_hosts_and_rate(text, hosts, tmp_path):
+    path = write(tmp_path, text.replace("Gbps 100", "Gbps 400"))
+    alone = NetworkTable(links=path)
+    assert (alone.topology, alone.hosts, alone.rate_gbps) == ("links", hosts, 400)
+    given = NetworkTable(hosts=hosts, rate_gbps=400, links=path)
+    assert (completions(alone, "ndp") == completions(given, "ndp")).all()
+    for wrong in ({"hosts": hosts + 1}, {"rate_gbps": 100}):
+        with pytest.raises(InputError, match="expected the same, or neither given"):
+            completions(NetworkTable(links=path, **wrong), "ndp")
+
+
+def test_a_link_delay_without_effect_is_said(tmp_path, monkeypatch):
+    flows = packets.make_flows([0], [1], 1000)
+    table = Path("links.csv")
+    monkeypatch.chdir(tmp_path)
+
+    def remarks(text, **network):
+        table.write_text(text)
+        scenario = PacketScenario(network=NetworkTable(**network), transport="ndp", seed=1)
+        return [line for line in packets.simulate_flows(flows, scenario).remarks if "delay" in line]
+
+    tree = {"links": write(Path(), FAT_TREE)}
+    listed = {"links": table, "hosts": 2, "rate_gbps": 100}
+    whole, part = "a,b,delay_us\n0,s,1\n1,s,2\n", "a,b,delay_us\n0,s,1\n1,s,\n"
+    for text, network in (("", tree), (whole, listed)):
+        assert remarks(text, **network) == []
+        for delay in (1e-6, 2e-6):
+            said = remarks(text, link_delay_s=delay, **network)
+            assert said == [
+                f"The link delay given, {delay * 1e6:g} us, has no effect: all links of "
+                f"{network['links']} have their own."
+            ]
+    assert remarks(part, link_delay_s=2e-6, **listed) == []
+    assert remarks("", link_delay_s=2e-6, hosts=4, rate_gbps=100) == []

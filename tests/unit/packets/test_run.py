@@ -112,6 +112,29 @@ def test_what_is_recorded():
     assert plain.run_hash == run.run_hash
 
 
+def test_series_add_up_to_what_links_and_flows_did():
+    flows = incast(16, 8, 300_000)
+    network = NetworkTable(hosts=16, rate_gbps=100)
+    plain = simulate_flows(flows, scenario("dctcp", network=network))
+    for rows in (1, 500, 1_000_000):
+        run = simulate_flows(flows, scenario("dctcp", network=network), record=Record(series=rows))
+        assert (plain.series, plain.run_hash) == (None, run.run_hash)
+        series = run.series
+        for is_flow, totals in ((False, run.links.sent_bytes), (True, flows.size_bytes)):
+            part = series.is_flow == is_flow
+            count = np.bincount(
+                series.number[part], series.carried_bytes[part], minlength=len(totals)
+            )
+            assert count.tolist() == totals.tolist()
+        longest = np.zeros(len(run.links.layer), np.uint64)
+        np.maximum.at(
+            longest, series.number[~series.is_flow], series.max_queue_bytes[~series.is_flow]
+        )
+        assert longest.tolist() == run.links.peak_queue_bytes.tolist()
+        assert (series.end_s <= run.end_s).all()
+        assert len(series.number) <= rows or (series.begin_s == 0).all()
+
+
 def test_a_monitor_has_every_flow_once_and_may_stop():
     seen = Seen()
     simulate_flows(permutation(128, 100_000, seed=1), scenario(), monitor=seen)
@@ -210,6 +233,7 @@ def test_what_a_monitor_raises_ends_the_run():
     ("record", "line"),
     [
         (Record(samples=1), "samples 1: expected 0, or 2 to 100,000 periods"),
+        (Record(series=-1), "series -1: expected 0 to 100,000,000 rows"),
         (Record(samples=5, sample_s=0.0), "sample_s 0: expected 1e-12 to 1 s"),
         (Record(trace=-1), "trace -1: expected 0 to 10,000,000 events"),
         (Record(trace=9, trace_flow=3), "trace of flow 3: expected 0 to 2"),

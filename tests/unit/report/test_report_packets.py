@@ -81,6 +81,7 @@ def run():
         layers=("host up", "host down"),
         links=links,
         samples=samples,
+        series=None,
         trace=trace,
         data_hops=1200,
         control_hops=300,

@@ -133,6 +133,19 @@ def test_steps_over_circuits_that_follow_the_clock_are_counted_before_they_run()
         Phases(network, Packets("ideal"))
 
 
+def test_phases_that_are_counted_are_never_simulated():
+    step = graph([Steps().all_to_all(first=True)], members=4, tokens=[uneven(4, 200_000)])
+    counted, all_of_them = Phases.counting(packet(4), Packets()), Phases(packet(4), Packets())
+    for phases in (counted, all_of_them):
+        phases.survey(step, packet(4))
+    assert (counted.only_counts, all_of_them.only_counts) == (True, False)
+    assert (counted.pending[0], all_of_them.pending[0]) == (0, 1)
+    assert counted.all_hops == all_of_them.all_hops > 0
+    for none in (0, -1):
+        with pytest.raises(InputError, match=f"sample = {none}: expected 1 phase or more"):
+            Phases(packet(4), Packets(), none)
+
+
 def test_interrupts_keep_what_was_simulated():
     blocks = [uneven(4, 200_000), uneven(4, 300_000)]
     step = graph([Steps().all_to_all(first=True).all_to_all(1)], members=4, tokens=blocks)

@@ -122,6 +122,7 @@ def outcome(found, fabric, part):
             "port:1/2",
             "3 of 4 circuit switches left, so that all pairs keep a slot",
         ),
+        ("opera", "ocs:0", "3 of 4 circuit switches left"),
         ("helios", "ocs:0", "5 of 6 circuit switches left"),
         ("helios", "port:1/2", "5 of 6 circuits of its rack left"),
         ("x-nest-plus", "port:1/2", "3 of 4 circuits of its rack left"),

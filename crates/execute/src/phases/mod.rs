@@ -25,6 +25,7 @@ use lightloom_model::{Duration, Time};
 use phase::Phase;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
 /// Bytes of phases that are kept until they are simulated.
 const MAX_PENDING_BYTES: usize = 2 << 30;
@@ -76,13 +77,24 @@ struct Known {
     shares: bool,
 }
 
+/// Which distinct phases of each purpose are simulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PhaseChoice {
+    /// All of them.
+    All,
+    /// So many, those of the smallest digests, which is a choice as good as random that depends on
+    /// nothing but the phases.
+    AtMost(NonZeroUsize),
+    /// None of them: they are counted, to know how many packet-hops a whole step is.
+    Counted,
+}
+
 /// The phases of steps on one network.
 #[derive(Debug)]
 pub struct PhaseBook {
     network: Network,
     options: PacketTransport,
-    /// How many distinct phases of each purpose are simulated; all of them if it is none.
-    sample: Option<usize>,
+    choice: PhaseChoice,
     /// The purposes that were met, by index.
     purposes: Vec<String>,
     /// The purposes whose phases are simulated; all if none.
@@ -107,9 +119,7 @@ pub struct PhaseBook {
 }
 
 impl PhaseBook {
-    /// Of the phases of each purpose, `sample` are simulated: those of the smallest digests, which
-    /// is a choice as good as random that depends on nothing but the phases. With 0 they are
-    /// counted alone, to know how many packet-hops a whole step is.
+    /// A book without phases.
     ///
     /// # Errors
     /// If packets cannot be as they are asked to be, or phases are to be simulated where circuits
@@ -117,12 +127,12 @@ impl PhaseBook {
     pub fn new(
         network: &Network,
         options: &PacketTransport,
-        sample: Option<usize>,
+        choice: PhaseChoice,
     ) -> Result<Self, ExecuteError> {
         options.config.validate()?;
         network.validate().map_err(ExecuteError::Network)?;
         let by_clock = network.parts.iter().find(|part| part.follows_clock());
-        if let Some(part) = by_clock.filter(|_| sample != Some(0)) {
+        if let Some(part) = by_clock.filter(|_| choice != PhaseChoice::Counted) {
             return Err(unfit(format!(
                 "the circuits of {} change by the clock, whatever a phase finds of them: simulate \
                  the whole step as packets",
@@ -133,7 +143,7 @@ impl PhaseBook {
             network: network.clone(),
             // Nothing in a phase repeats.
             options: PacketTransport { repeats: Repeats::InOneNetwork, ..*options },
-            sample,
+            choice,
             purposes: Vec::new(),
             chosen: None,
             known: FxHashMap::default(),
@@ -272,12 +282,12 @@ impl PhaseBook {
 
     /// Keeps a phase for simulation, if it is among the chosen.
     fn keep(&mut self, kind: usize, digest: u128, phase: Phase, hops: u64) {
-        if let Some(max_count) = self.sample {
-            if max_count == 0 {
-                return;
-            }
+        if self.choice == PhaseChoice::Counted {
+            return;
+        }
+        if let PhaseChoice::AtMost(max_count) = self.choice {
             let range = (kind, 0)..(kind + 1, 0);
-            if self.pending.range(range.clone()).count() >= max_count {
+            if self.pending.range(range.clone()).count() >= max_count.get() {
                 let last = *self.pending.range(range).next_back().expect("counted").0;
                 if last.1 < digest {
                     return;
@@ -325,7 +335,7 @@ impl PhaseBook {
             done += predicted;
         }
         // A sample is drawn once, from all that was met until then.
-        self.is_open = self.sample.is_none();
+        self.is_open = !matches!(self.choice, PhaseChoice::AtMost(_));
         Ok(())
     }
 }

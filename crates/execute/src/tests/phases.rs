@@ -5,8 +5,8 @@ use crate::network::Network;
 use crate::parts::Eps;
 use crate::testing::{all_to_all, empty_graph, eps, family, packet, with_blocks};
 use crate::{
-    Options, Outcome, PacketTransport, PhaseBook, PhaseCount, Plugins, Repeats, TransferModel,
-    execute_as,
+    Options, Outcome, PacketTransport, PhaseBook, PhaseChoice, PhaseCount, Plugins, Repeats,
+    TransferModel, execute_as,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{CollectiveKind, Rate, TaskGraph, WorkerId};
@@ -25,7 +25,7 @@ fn run(model: TransferModel, graph: &TaskGraph, network: &Network) -> Outcome {
 
 /// The step with each distinct phase simulated once.
 fn substituted(graph: &TaskGraph, network: &Network, name: &str) -> (Outcome, PhaseBook) {
-    let mut book = PhaseBook::new(network, &options(name), None).unwrap();
+    let mut book = PhaseBook::new(network, &options(name), PhaseChoice::All).unwrap();
     run(TransferModel::Phases(&mut book), graph, network);
     book.simulate(&mut Silent).unwrap();
     let outcome = run(TransferModel::Phases(&mut book), graph, network);
@@ -132,7 +132,7 @@ fn equal_phases_are_simulated_once_wherever_they_are() {
         graph
     };
     let distinct = |servers: &[u32]| {
-        let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+        let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::All).unwrap();
         run(TransferModel::Phases(&mut book), &groups(servers), &network);
         of_all_to_alls(&book).distinct
     };
@@ -179,7 +179,9 @@ fn a_sample_stands_for_the_rest() {
     let mut graph = with_blocks(empty_graph(1, 1, 4), &blocks);
     graph.roles[0].tasks = (0..8).map(|block| all_to_all(block, true)).collect();
     let network = packet(4);
-    let mut book = PhaseBook::new(&network, &options("ideal"), Some(3)).unwrap();
+    let mut book =
+        PhaseBook::new(&network, &options("ideal"), PhaseChoice::AtMost(3.try_into().unwrap()))
+            .unwrap();
     let flows = run(TransferModel::Phases(&mut book), &graph, &network);
     let (pending, hops) = book.pending();
     assert_eq!((pending, of_all_to_alls(&book).distinct), (3, 8));
@@ -200,7 +202,7 @@ fn purposes_that_are_not_chosen_stay_flows() {
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&matrix]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];
     let network = packet(4);
-    let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+    let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::All).unwrap();
     book.choose(vec!["pp".into(), "dp".into()]);
     let flows = run(TransferModel::Phases(&mut book), &graph, &network);
     assert_eq!((book.pending().0, of_all_to_alls(&book).distinct), (0, 1));
@@ -214,7 +216,7 @@ fn predictions_are_near_what_is_simulated() {
     let mut graph = with_blocks(empty_graph(1, 1, 6), &[&tokens]);
     graph.roles[0].tasks = vec![all_to_all(0, true)];
     let network = oversubscribed();
-    let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+    let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::All).unwrap();
     run(TransferModel::Phases(&mut book), &graph, &network);
     let (_, predicted) = book.pending();
     let mut seen = 0;
@@ -235,7 +237,7 @@ fn what_was_simulated_stays_known_after_an_interrupt() {
     let mut graph = with_blocks(empty_graph(1, 1, 4), &[&first, &second]);
     graph.roles[0].tasks = vec![all_to_all(0, true), all_to_all(1, true)];
     let network = packet(4);
-    let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+    let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::All).unwrap();
     run(TransferModel::Phases(&mut book), &graph, &network);
     let mut calls = 0;
     let mut stop = |_, _| {
@@ -257,7 +259,7 @@ fn what_was_simulated_stays_known_after_an_interrupt() {
 fn phases_that_are_counted_alone_stay_flows() {
     let graph = all_to_alls(&[uneven(4, 20_000), uneven(4, 90_000)], &[0, 1, 1]);
     let network = packet(4);
-    let mut book = PhaseBook::new(&network, &options("ideal"), Some(0)).unwrap();
+    let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::Counted).unwrap();
     let counted = run(TransferModel::Phases(&mut book), &graph, &network);
     assert_eq!((book.pending(), of_all_to_alls(&book).distinct), ((0, 0), 2));
     assert_eq!(counted.step, play(&graph, &network).step);
@@ -266,7 +268,7 @@ fn phases_that_are_counted_alone_stay_flows() {
 
 /// The phases of some all-to-alls, after their simulation.
 fn book_of(graph: &TaskGraph, network: &Network) -> PhaseBook {
-    let mut book = PhaseBook::new(network, &options("ideal"), None).unwrap();
+    let mut book = PhaseBook::new(network, &options("ideal"), PhaseChoice::All).unwrap();
     run(TransferModel::Phases(&mut book), graph, network);
     book.simulate(&mut Silent).unwrap();
     book
@@ -324,7 +326,7 @@ fn phases_of_other_latencies_are_not_equal() {
     let eps = Eps { servers_per_tor: 1, servers_per_pod: 2, ..eps(8) };
     let network = packet(8).with(eps);
     let distinct = |servers| {
-        let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+        let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::All).unwrap();
         run(TransferModel::Phases(&mut book), &graph(servers), &network);
         of_all_to_alls(&book).distinct
     };
@@ -345,7 +347,7 @@ fn chains_with_edges_inside_servers_are_other_phases() {
     graph.families[1].workers = [1, 0, 2, 3, 4].map(WorkerId).to_vec();
     graph.roles[0].tasks = vec![ring(CollectiveKind::Broadcast, 1, 400_000, 0), wait(1)];
     let network = packet(4);
-    let mut book = PhaseBook::new(&network, &options("ideal"), None).unwrap();
+    let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::All).unwrap();
     run(TransferModel::Phases(&mut book), &graph, &network);
     let distinct: Vec<u64> = book.counts().map(|(_, count)| count.distinct).collect();
     assert_eq!(distinct.iter().sum::<u64>(), 2, "{distinct:?}");
@@ -356,8 +358,9 @@ fn what_is_met_after_a_sample_was_drawn_is_not_simulated() {
     let matrices = [uneven(4, 20_000), uneven(4, 90_000)];
     let network = packet(4);
     let [first, second] = [0, 1].map(|block| all_to_alls(&matrices, &[block]));
-    for (sample, pending) in [(Some(5), 0), (None, 1)] {
-        let mut book = PhaseBook::new(&network, &options("ideal"), sample).unwrap();
+    let five = PhaseChoice::AtMost(5.try_into().unwrap());
+    for (choice, pending) in [(five, 0), (PhaseChoice::All, 1)] {
+        let mut book = PhaseBook::new(&network, &options("ideal"), choice).unwrap();
         run(TransferModel::Phases(&mut book), &first, &network);
         assert_eq!(book.pending().0, 1);
         book.simulate(&mut Silent).unwrap();
@@ -373,7 +376,7 @@ fn what_whole_steps_simulate_is_guessed_between_once_and_each_time() {
     let matrices = [uneven(4, 20_000), uneven(4, 90_000)];
     let network = packet(4);
     let hops = |steps: &[&[u32]]| {
-        let mut book = PhaseBook::new(&network, &options("ideal"), Some(0)).unwrap();
+        let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::Counted).unwrap();
         for order in steps {
             run(TransferModel::Phases(&mut book), &all_to_alls(&matrices, order), &network);
         }
@@ -398,7 +401,7 @@ fn rings_that_repeat_are_guessed_once() {
         let one = |at| [ring(CollectiveKind::Broadcast, at, 400_000, 0), wait(at)];
         graph.roles[0].tasks = (1..=times).flat_map(one).collect();
         let network = packet(4);
-        let mut book = PhaseBook::new(&network, &options("ideal"), Some(0)).unwrap();
+        let mut book = PhaseBook::new(&network, &options("ideal"), PhaseChoice::Counted).unwrap();
         run(TransferModel::Phases(&mut book), &graph, &network);
         (book.all_hops(), book.placed_hops())
     };

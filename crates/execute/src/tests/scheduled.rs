@@ -5,8 +5,8 @@ use crate::network::{Network, NetworkPart, PartConfig, Setting};
 use crate::parts::{Eps, ScheduledCircuits, Slot};
 use crate::testing::{GBPS, all_to_all, empty_graph, eps, packet, with_blocks};
 use crate::{
-    ExecuteError, Extent, Options, Outcome, PacketTransport, PhaseBook, Plugins, TransferModel,
-    execute_as,
+    ExecuteError, Extent, Options, Outcome, PacketTransport, PhaseBook, PhaseChoice, Plugins,
+    TransferModel, execute_as,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{AllToAll, Circuit, Duration, Invalid, Rate, TaskGraph, Time};
@@ -268,7 +268,7 @@ fn an_all_to_all_is_done_after_the_slot_of_its_last_pair() {
 fn phases_cannot_stand_for_circuits_that_change_by_the_clock() {
     let network = alone(rotor());
     let options = PacketTransport::new("ideal", network.extent()).unwrap();
-    let error = PhaseBook::new(&network, &options, None).unwrap_err().to_string();
+    let error = PhaseBook::new(&network, &options, PhaseChoice::All).unwrap_err().to_string();
     let text = "the circuits of scheduled change by the clock, whatever a phase finds of them: \
                 simulate the whole step as packets";
     assert_eq!(error, text);

@@ -67,6 +67,9 @@ pub trait AnySimulation {
         self.core()
     }
 
+    /// See [`Core::take_peak`].
+    fn take_peak(&mut self, link: PacketLinkId) -> u32;
+
     /// See [`Core::link_counters`].
     fn link_counters(&self, link: PacketLinkId) -> LinkCounters {
         self.core().link_counters(link)
@@ -141,6 +144,10 @@ impl<T: Transport> AnySimulation for Simulation<T> {
 
     fn core(&self) -> &Core {
         self.core()
+    }
+
+    fn take_peak(&mut self, link: PacketLinkId) -> u32 {
+        self.core.take_peak(link)
     }
 }
 

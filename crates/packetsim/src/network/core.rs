@@ -508,6 +508,12 @@ impl Core {
         self.flows.ids().map(|flow| u64::from(self.flow(flow).received)).sum()
     }
 
+    /// Payload that the receiver of a flow has, if its last packet is the last to come.
+    pub(crate) fn received_bytes(&self, flow: PacketFlowId) -> u64 {
+        let it = self.flow(flow);
+        (u64::from(it.received) * u64::from(self.config.mtu)).min(it.size.0)
+    }
+
     /// Totals until now.
     pub fn counters(&self) -> Counters {
         self.fabric.counters(self.clock.events())
@@ -526,6 +532,17 @@ impl Core {
     /// Bytes that wait for a link, without the packet that it is sending.
     pub fn waiting_bytes(&self, link: PacketLinkId) -> u64 {
         self.fabric.waiting_bytes(link, self.clock.now())
+    }
+
+    /// Those of them that are packets of data, whole ones.
+    pub(crate) fn waiting_data(&self, link: PacketLinkId) -> u64 {
+        self.fabric.waiting_data(link, self.clock.now())
+    }
+
+    /// Maximum number of bytes of data that a packet that came since the last call left waiting
+    /// for a link.
+    pub(crate) fn take_peak(&mut self, link: PacketLinkId) -> u32 {
+        self.fabric.take_peak(link)
     }
 
     /// Maximum number of bytes of data that waited for a link.

@@ -691,6 +691,29 @@ impl Fabric {
         waiting
     }
 
+    /// Those of them that are packets of data, whole ones.
+    pub(super) fn waiting_data(&self, link: PacketLinkId, now: Time) -> u64 {
+        if self.links.queued_data(link) == 0 {
+            return 0;
+        }
+        let (mut waiting, mut free_at) = (0, self.links.free_at(link));
+        for (queue, stops) in self.links.queues(link) {
+            for packet in self.packets.chain(queue).map(|id| &self.packets[id]) {
+                if !stops && free_at <= now {
+                    free_at += self.links.transmission(link, packet.size);
+                } else if packet.kind == PacketKind::Data {
+                    waiting += u64::from(packet.size);
+                }
+            }
+        }
+        waiting
+    }
+
+    /// See [`Links::take_peak`].
+    pub(super) fn take_peak(&mut self, link: PacketLinkId) -> u32 {
+        self.links.take_peak(link)
+    }
+
     /// Whether a link is in a state.
     pub(super) fn has(&self, link: PacketLinkId, flag: Flag) -> bool {
         self.links.has(link, flag)

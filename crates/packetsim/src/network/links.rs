@@ -524,6 +524,11 @@ impl Links {
         self.all[link.index()].peak_bytes
     }
 
+    /// The same since the last call.
+    pub(super) fn take_peak(&mut self, link: PacketLinkId) -> u32 {
+        std::mem::take(&mut self.all[link.index()].peak_bytes)
+    }
+
     pub(super) fn counters(&self, link: PacketLinkId) -> LinkCounters {
         self.counters[link.index()]
     }

@@ -453,6 +453,10 @@ impl<T: Transport + Send> AnySimulation for Pair<T> {
         &self.half(self.halves.sender(link)).core
     }
 
+    fn take_peak(&mut self, link: PacketLinkId) -> u32 {
+        self.first.core.take_peak(link).max(self.second.core.take_peak(link))
+    }
+
     /// What is lost at the far end counts there.
     fn link_counters(&self, link: PacketLinkId) -> LinkCounters {
         self.first.core.link_counters(link) + self.second.core.link_counters(link)

@@ -7,7 +7,7 @@ use crate::network::halves::Halves;
 use crate::presets::{fat_tree, leaf_spine, star};
 use crate::{
     Cable, CircuitSwitching, EventLogging, Failure, FlowOutcome, FlowSpec, PacketError,
-    PacketLinkId, PacketScenario, Pfc, Report, Sampling, TransportName,
+    PacketLinkId, PacketScenario, Pfc, Report, Sampling, SeriesSampling, TransportName,
 };
 use lightloom_kernel::Silent;
 use lightloom_model::{Duration, Rate, Time};
@@ -112,6 +112,8 @@ fn what_one_thread_has_to_do_is_said() {
     assert_eq!(why(PacketScenario { in_halves: false, ..base() }), None);
     let sampling = Some(Sampling { period: Duration(US), max_periods: 10 });
     assert_eq!(why(PacketScenario { sampling, ..base() }), Some("queues are sampled over time"));
+    let series = Some(SeriesSampling { period: Duration(US), max_rows: 10 });
+    assert_eq!(why(PacketScenario { series, ..base() }), Some("series over time are kept"));
     let event_logging = Some(EventLogging { max_events: 9, flow: None });
     let traced = PacketScenario { event_logging, ..base() };
     assert_eq!(why(traced), Some("packet events are recorded"));

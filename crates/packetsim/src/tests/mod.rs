@@ -38,6 +38,7 @@ mod routes;
 mod routing_oracle;
 mod scenarios;
 mod selective;
+mod series;
 mod stall;
 mod swift;
 mod wiring;

@@ -5,6 +5,8 @@
 //! goes on for longer.
 
 use super::plain;
+use super::series::check_laws;
+use crate::SeriesSampling;
 use crate::presets::{fat_tree, leaf_spine, star};
 use crate::run::RunningScenario;
 use crate::{
@@ -195,6 +197,7 @@ pub(super) fn scenario(case: &Case) -> PacketScenario {
         config: case.config,
         transport,
         sampling: None,
+        series: None,
         event_logging: None,
         in_halves: false,
         until: Time(case.until),
@@ -282,6 +285,9 @@ fn play(scenario: &PacketScenario) -> Result<(Vec<FlowOutcome>, Option<RunHash>)
             let report = run.report();
             prop_assert_eq!(finished.len() + report.unfinished.len(), scenario.flows.len());
             prop_assert!(report.unfinished.is_empty() || report.end == scenario.until);
+            if scenario.series.is_some() {
+                check_laws(scenario, &report);
+            }
             Ok((outcomes, Some(report.hash)))
         }
         Err(PacketError::Stuck(text)) => {
@@ -315,6 +321,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     }
     scenario.event_logging = None;
     scenario.sampling = Some(Sampling { period: Duration(1_234_567), max_periods: 20 });
+    scenario.series = Some(SeriesSampling { period: Duration(123_456), max_rows: 300 });
     prop_assert_eq!(play(&scenario)?, (outcomes, hash), "the same again");
     Ok(())
 }

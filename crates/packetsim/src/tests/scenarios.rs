@@ -25,6 +25,7 @@ pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> 
         circuits: Vec::new(),
         failures: Vec::new(),
         sampling: None,
+        series: None,
         event_logging: None,
         in_halves: false,
         until: Time(u64::MAX),

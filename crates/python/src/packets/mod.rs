@@ -10,9 +10,9 @@ use errors::{PacketsStuck, refuse};
 use lightloom_kernel::{Interrupted, Observer};
 use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
-    Config, EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId,
+    Carrier, Config, EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId,
     PacketKind, PacketScenario, ProgramReport, Programs, Report, RunningScenario, Samples,
-    Sampling, Topology, TransportKind, fitted, profile,
+    Sampling, Series, SeriesSampling, Topology, TransportKind, fitted, profile,
 };
 use network::{CircuitRow, FailureRow, FlowColumns, NetworkValues, parse_circuits, parse_failures};
 use numpy::{IntoPyArray, PyArray1};
@@ -65,13 +65,14 @@ fn packet_topology(network: Record<NetworkValues>) -> PyResult<Graph> {
     Ok((network::names(&topology), ends))
 }
 
-/// How flows are simulated and what is recorded; 0 samples or events are none.
+/// How flows are simulated and what is recorded; 0 samples, rows of series or events are none.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunValues {
     until_ps: Option<Time>,
     sample_every_ps: Duration,
     max_samples: usize,
+    max_rows: usize,
     max_events: usize,
     traced_flow: Option<u32>,
     in_halves: bool,
@@ -96,7 +97,7 @@ fn packet_simulate(
 ) -> PyResult<Bound<'_, PyDict>> {
     let (Record(network), Record(run)) = (network, run);
     let topology = network.build()?;
-    let (period, max_periods) = (run.sample_every_ps, run.max_samples);
+    let (period, max_periods, max_rows) = (run.sample_every_ps, run.max_samples, run.max_rows);
     let (max_events, flow) = (run.max_events, run.traced_flow.map(PacketFlowId));
     let config = Config { highest_priority: flows.0.highest_priority(), ..config.0 };
     let scenario = PacketScenario {
@@ -108,6 +109,7 @@ fn packet_simulate(
         transport: transport.0,
         topology,
         sampling: (max_periods > 0).then_some(Sampling { period, max_periods }),
+        series: (max_rows > 0).then_some(SeriesSampling { period, max_rows }),
         event_logging: (max_events > 0).then_some(EventLogging { max_events, flow }),
         in_halves: run.in_halves,
         until: run.until_ps.unwrap_or(Time(u64::MAX)),
@@ -234,6 +236,7 @@ fn packet_run<'py>(
     report: &Report,
 ) -> PyResult<Bound<'py, PyDict>> {
     let samples = report.samples.as_ref().map(|samples| queue_samples(py, samples));
+    let series = report.series.as_ref().map(|series| columns_of_series(py, series, report.end));
     let received: Vec<u64> = report.unfinished_received.iter().map(|bytes| bytes.0).collect();
     let has_programs = !report.programs.begins.is_empty();
     let operations = has_programs.then(|| operation_times(py, &report.programs));
@@ -251,6 +254,7 @@ fn packet_run<'py>(
         layers: PyTuple::new(py, topology.layers())?,
         links: link_counters(py, topology, report)?,
         samples: samples.transpose()?,
+        series: series.transpose()?,
         trace: packet_trace(py, &report.events)?,
         operations: operations.transpose()?,
     ))
@@ -293,6 +297,28 @@ fn queue_samples<'py>(py: Python<'py>, samples: &Samples) -> PyResult<Bound<'py,
         mean_queue_bytes: column(py, rows.iter().map(|row| row.mean_queue_bytes)),
         max_queue_bytes: column(py, rows.iter().map(|row| row.max_queue.0)),
         longest: column(py, rows.iter().map(|row| row.longest.0)),
+    ))
+}
+
+/// `lightloom.packets.CarriedSeries`.
+fn columns_of_series<'py>(
+    py: Python<'py>,
+    series: &Series,
+    end: Time,
+) -> PyResult<Bound<'py, PyDict>> {
+    let rows = &series.rows;
+    let begin = |period: u32| u64::from(period) * series.period.0;
+    let parts = |row: Carrier| match row {
+        Carrier::Link(link) => (false, link.0),
+        Carrier::Flow(flow) => (true, flow.0),
+    };
+    Ok(values!(py;
+        begin_s: seconds(py, rows.iter().map(|row| begin(row.period))),
+        end_s: seconds(py, rows.iter().map(|row| begin(row.period + 1).min(end.0))),
+        is_flow: column(py, rows.iter().map(|row| parts(row.of).0)),
+        number: column(py, rows.iter().map(|row| parts(row.of).1)),
+        carried_bytes: column(py, rows.iter().map(|row| row.bytes.0)),
+        max_queue_bytes: column(py, rows.iter().map(|row| row.peak_queue.0)),
     ))
 }
 

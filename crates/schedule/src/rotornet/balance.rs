@@ -1,5 +1,6 @@
 //! The slots one after another, from the queues of a whole demand.
 
+use super::matchings::RotorMatchings;
 use super::rotor::{Rotor, RotorSchedule};
 use super::slot::{RotorQueues, RotorTurn};
 use crate::demand::length_of;
@@ -21,6 +22,7 @@ pub(super) fn run(
     largest_line: u64,
 ) -> Result<RotorSchedule, Invalid> {
     let mut queues = RotorQueues::new(demand, rotor.nodes)?;
+    let matchings = &RotorMatchings::Shifts { nodes: rotor.nodes };
     let room = rotor.turn_time(slot);
     let max_slots = MAX_SLOTS.max(MAX_SLOTS_PER_NODE * rotor.nodes);
     let max_moves = MAX_MOVES.max(MAX_MOVES_PER_PAIR * rotor.nodes * rotor.nodes);
@@ -43,8 +45,8 @@ pub(super) fn run(
         }
         let first = moves.len();
         let slot_index = holds.len() as u32;
-        let play =
-            RotorTurn { rotor, room, queues: &mut queues, moves: &mut moves, slot: slot_index };
+        let (queues, moves) = (&mut queues, &mut moves);
+        let play = RotorTurn { rotor, matchings, room, queues, moves, slot: slot_index };
         let hold = play.play(turn);
         let delivered = moves[first..].iter().filter(|m| m.to == m.destination);
         left -= delivered.map(|m| m.bytes).sum::<u64>();

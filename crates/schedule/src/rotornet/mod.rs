@@ -12,12 +12,14 @@
 
 mod balance;
 mod check;
+mod matchings;
 mod rotor;
 mod slot;
 
 pub use check::check;
+pub use matchings::RotorMatchings;
 pub use rotor::{Cycling, Move, Rotor, RotorSchedule};
-pub use slot::{RotorQueues, RotorSlot, rotor_slot};
+pub use slot::{RotorQueues, RotorSlot, rotor_slot, rotor_slot_by};
 
 use crate::demand::check_square;
 use lightloom_model::Invalid;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use lightloom_model::Invalid;
 
+use super::matchings::RotorMatchings;
 use super::rotor::{Move, Rotor};
 use crate::demand::{MAX_BYTES, check_square};
 
@@ -86,6 +87,20 @@ pub fn rotor_slot(
     room: u64,
     turn: u64,
 ) -> Result<RotorSlot, Invalid> {
+    rotor_slot_by(queues, rotor, &RotorMatchings::Shifts { nodes: rotor.nodes }, room, turn)
+}
+
+/// The same with other matchings than shifts.
+///
+/// # Errors
+/// If the queues are not those of the rotor's nodes.
+pub fn rotor_slot_by(
+    queues: &mut RotorQueues,
+    rotor: &Rotor,
+    matchings: &RotorMatchings,
+    room: u64,
+    turn: u64,
+) -> Result<RotorSlot, Invalid> {
     rotor.check_sizes()?;
     rotor.check(room)?;
     if room.max(turn) > MAX_BYTES {
@@ -97,13 +112,14 @@ pub fn rotor_slot(
     }
     let mut moves = Vec::new();
     let room = rotor.turn_time(room);
-    let hold = RotorTurn { rotor, room, queues, moves: &mut moves, slot: 0 }.play(turn);
+    let hold = RotorTurn { rotor, matchings, room, queues, moves: &mut moves, slot: 0 }.play(turn);
     Ok(RotorSlot { hold, moves })
 }
 
 /// A turn that is being played; `room` is the longest slot.
 pub(crate) struct RotorTurn<'a> {
     pub(crate) rotor: &'a Rotor,
+    pub(crate) matchings: &'a RotorMatchings,
     pub(crate) room: u64,
     pub(crate) queues: &'a mut RotorQueues,
     pub(crate) moves: &'a mut Vec<Move>,
@@ -127,7 +143,7 @@ impl RotorTurn<'_> {
             let room = self.rotor.room(self.room, turn, switch);
             circuits.extend((0..n).map(|from| Circuit {
                 from,
-                to: (from + shift) % n,
+                to: self.matchings.peer(shift, from),
                 room,
                 sent: 0,
             }));

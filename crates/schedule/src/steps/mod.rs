@@ -16,7 +16,7 @@ mod over_time;
 
 pub use crate::epochs::SwitchStep;
 pub use crate::helios::helios_step;
-pub use crate::rotornet::{RotorQueues, RotorSlot, rotor_slot};
+pub use crate::rotornet::{RotorQueues, RotorSlot, rotor_slot, rotor_slot_by};
 pub use crate::xnest_plus::{Turning, XnestStep, xnest_step, xnest_step_by};
 pub use estimate::{DemandEstimate, Estimator};
 pub use over_time::{OverTime, serve_over_time};

@@ -76,7 +76,8 @@ async def _apply(options: ApplyOptions, outputs: Outputs) -> None:
 
     if options.plan is not None:
         planned = _read_plan(options)
-        async with operator_of(options.region, log_of_command()) as operator:
+        remaps = planned.kind == "remap"
+        async with operator_of(options.region, log_of_command(), remaps=remaps) as operator:
             outputs.say(f"{planned.region}: {planned.why}")
             content: Document = {"plan": planned.model_dump(mode="json")}
             await _make(operator, planned, outputs, content, at_once=options.at_once)
@@ -116,7 +117,11 @@ async def apply_shown(
     planned = PlannedChange.model_validate(document["plan"])
     change = document.get("change", {})
     is_empty = not any(change.get(key) for key in ("creates", "moves", "deletes", "replaced"))
-    if asks and not (change and is_empty):
+    if "map" in document:
+        dark = show_things(len(document["dark"]), "circuit")
+        if asks:
+            confirm(f"T{planned.why[1:]}? {dark} will go dark", "--yes")
+    elif asks and not (change and is_empty):
         confirm(_question(document), "a plan of lightloom control plan --json, or --yes")
     await _make(operator, planned, outputs, document, checks=asks, at_once=at_once)
 
@@ -166,4 +171,11 @@ def _read_plan(options: ApplyOptions) -> PlannedChange:
     plan = content.get("plan") if isinstance(content, dict) else None
     if not isinstance(plan, dict):
         raise InputError(f"{name}: expected a plan of lightloom control plan --json")
+    fields = PlannedChange.model_fields.items()
+    missing = [key for key, field in fields if field.is_required() and key not in plan]
+    if missing:
+        raise InputError(
+            f"{name}: a plan of another version, without {missing[0]}; make it anew with lightloom "
+            "control plan --json"
+        )
     return check(PlannedChange, plan, name)

@@ -40,14 +40,16 @@ def _run(call: CommandCall) -> None:
 async def _plan(options: TargetOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.show import plan_lines
     from lightloom.control.change import ConflictMode
-    from lightloom.control.operator import LocalOperator
+    from lightloom.control.operations import plan
     from lightloom.control.running import looking_at, open_region
 
     wanted = read_wanted(options)
     region = open_region(options.region, log_of_command(), is_read_only=True)
     async with looking_at(region):
-        region.check_map()
+        region.map_change.check_empty()
         conflicts = None if options.conflicts is None else ConflictMode(options.conflicts)
-        document = await LocalOperator(region).plan(wanted.target, conflicts, wanted.demand)
+        decider = region.controller.decider
+        demand = None if wanted.demand is None else decider.fold(wanted.demand)
+        document = plan(region.controller, wanted.target, conflicts, demand)
     outputs.say(*plan_lines(document))
     outputs.write_json(document)

@@ -60,8 +60,8 @@ def _run(call: CommandCall) -> None:
 async def _roll_back(options: RollbackOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.apply import apply_shown
     from lightloom.cli.control.show import plan_lines
-    from lightloom.control.operations import Before
-    from lightloom.control.operator import LocalOperator, operator_of
+    from lightloom.control.operations import Before, plan
+    from lightloom.control.operator import operator_of
     from lightloom.control.running import looking_at, open_region
 
     target = Before(change=options.change)
@@ -74,7 +74,7 @@ async def _roll_back(options: RollbackOptions, outputs: Outputs) -> None:
         return
     region = open_region(options.region, log_of_command(), is_read_only=True)
     async with looking_at(region):
-        region.check_map()
-        document = await LocalOperator(region).plan(target, None, None)
+        region.map_change.check_empty()
+        document = plan(region.controller, target)
     outputs.say(*plan_lines(document))
     outputs.write_json(document)

@@ -102,6 +102,9 @@ def _light_lines(light: Sequence[Document]) -> Iterator[str]:
 
 def plan_lines(document: Document) -> Iterator[str]:
     """A plan: the region, why, and what changes."""
+    if "map" in document:
+        yield from _map_lines(document)
+        return
     yield region_line(document["region"])
     adopts = document.get("adopts")
     if adopts is not None:
@@ -109,6 +112,16 @@ def plan_lines(document: Document) -> Iterator[str]:
         return
     yield document["why"]
     yield from change_lines(document["change"])
+
+
+def _map_lines(document: Document) -> Iterator[str]:
+    """What taking up a port map changes, by names and ports: numbers may change with it."""
+    yield document["why"]
+    if not document["map"]:
+        return
+    yield from (f"  {line}" for line in document["map"])
+    yield from (f"  delete {line}" for line in document["dark"])
+    yield f"  {show_things(len(document['change']['unchanged']), 'circuit')} not touched"
 
 
 def report_lines(report: Document) -> Iterator[str]:

@@ -84,6 +84,12 @@ def _sonic_gnmi_tls(address: SwitchAddress, settings: DriverSettings) -> SwitchD
     return SonicGnmi(address, settings, tls=True)
 
 
+def _sonic_restconf_tls(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+    from lightloom.control.drivers.sonic_restconf import SonicRestconf
+
+    return SonicRestconf(address, settings)
+
+
 #: scheme of a switch inside this process; its host is a size
 EMULATOR = "emulator"
 _SCHEMES = {
@@ -97,6 +103,7 @@ _SCHEMES = {
     "sonic+ssh": Scheme("SONiC, its commands over SSH", 22, _sonic_ssh),
     "sonic+gnmi": Scheme("SONiC, gNMI (plain text)", 8080, _sonic_gnmi),
     "sonic+gnmis": Scheme("SONiC, gNMI over TLS", 8080, _sonic_gnmi_tls),
+    "sonic+restconfs": Scheme("SONiC, RESTCONF over TLS", 443, _sonic_restconf_tls),
 }
 
 

@@ -1,8 +1,8 @@
-"""Inventory as OpenConfig models it: what a switch is made of, its power supplies and fans.
+"""Inventory as OpenConfig models it: what a switch is made of, its power supplies, fans, sensors.
 
 The model is ``openconfig-platform``, of which SONiC's management framework serves chassis, power
-supplies and fans ("Platform commands in Management Framework", revision 0.3). An empty slot is no
-failure: nobody says whether it should be filled.
+supplies and fans ("Platform commands in Management Framework", revision 0.3), and a switch may
+serve sensors of temperature. An empty slot is no failure: nobody says whether it should be filled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from lightloom.control.switch import EquipmentStatus, SwitchDescription, SwitchProtocolError
 
 CONTAINER = "openconfig-platform:components"
-_KINDS = {"POWER_SUPPLY": "power supply", "FAN": "fan"}
+_KINDS = {"POWER_SUPPLY": "power supply", "FAN": "fan", "SENSOR": "temperature sensor"}
 #: leaves that say what a switch is, the best first, by the type of their component
 _SAID_BY: dict[str, dict[str, tuple[str, ...]]] = {
     "CHASSIS": {
@@ -68,7 +68,7 @@ def _word(value: object) -> str:
 
 
 def equipment_of(components: Iterable[Component]) -> tuple[EquipmentStatus, ...]:
-    """Return power supplies and fans, and what is wrong with each."""
+    """Return power supplies, fans and temperature sensors, and what is wrong with each."""
     return tuple(
         EquipmentStatus(
             name=str(component["name"])[:_MAX_TEXT],
@@ -78,7 +78,14 @@ def equipment_of(components: Iterable[Component]) -> tuple[EquipmentStatus, ...]
         )
         for component in components
         if _word(component.get("type", "")) in _KINDS
+        and (_word(component["type"]) != "SENSOR" or _temperature(component))
     )
+
+
+def _temperature(component: Component) -> Mapping[str, Any]:
+    """What a component says of its temperature; nothing if it says none."""
+    temperature = component.get("temperature", {})
+    return temperature if isinstance(temperature, dict) else {}
 
 
 def _problem(component: Component) -> str:
@@ -86,6 +93,8 @@ def _problem(component: Component) -> str:
         return ""
     if component.get("equipment-failure") is True:
         return "has failed"
+    if _temperature(component).get("alarm-status") is True:
+        return f"is at {_word(_temperature(component).get('instant', '?'))} °C"
     status = _word(component.get("oper-status", "ACTIVE"))
     return "" if status == "ACTIVE" else f"is {status.lower()}"
 

@@ -16,9 +16,7 @@ of a second client, ``poll_s`` apart.
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 from lightloom.control.drivers.changes import (
@@ -28,19 +26,17 @@ from lightloom.control.drivers.changes import (
     run_commands,
     split_deletes,
 )
-from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
+from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.polatis import description_of, is_closed, port_statuses
 from lightloom.control.drivers.polling import polled_events
+from lightloom.control.drivers.restconf import RestconfClient, RestconfReply
 from lightloom.control.drivers.streams import within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
-    InvalidTargetError,
-    LoginRefusedError,
     Port,
     PortStatus,
     Readback,
-    SwitchBusyError,
     SwitchChange,
     SwitchDeniedError,
     SwitchDescription,
@@ -48,31 +44,11 @@ from lightloom.control.switch import (
     SwitchEvent,
     SwitchFeature,
     SwitchProtocolError,
-    SwitchTimeoutError,
-    SwitchUnreachableError,
 )
 
 TCP_PORT = 8008
 TLS_PORT = 443
-MEDIA_TYPE = "application/yang-data+json"
-MAX_BODY_BYTES = 4 * 1024 * 1024
 _CIRCUITS = "optical-switch:cross-connects"
-_DENIALS = {
-    400: InvalidTargetError,
-    404: InvalidTargetError,
-    409: SwitchBusyError,
-    412: SwitchBusyError,
-    423: SwitchBusyError,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class _Reply:
-    """A response that was read to its end."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
 
 
 class PolatisRestconf:
@@ -94,8 +70,7 @@ class PolatisRestconf:
         self._address = address
         self._settings = settings or DriverSettings()
         self._tls = tls
-        self._httpx = optional_import("httpx", "RESTCONF")
-        self._client: Any = None
+        self._client = RestconfClient(address, self._settings, "/api/data/", tls=tls)
         self._description: SwitchDescription | None = None
         self._tag = ""
         self._circuits: frozenset[CrossConnect] = frozenset()
@@ -104,7 +79,7 @@ class PolatisRestconf:
     async def connect(self) -> SwitchDescription:
         """Check the login and return the switch's inventory."""
         await self.close()
-        self._client = self._open()
+        self._client.open()
         try:
             product = _unwrapped(await self._get("optical-switch:product-information"))
             ports = _rows(await self._get("optical-switch:port-config/port"))
@@ -128,11 +103,11 @@ class PolatisRestconf:
         """Return all circuits and, on request, status and power of all ports."""
         self._connected()
         headers = {"if-none-match": self._tag} if self._tag else {}
-        reply = await self._request("GET", _CIRCUITS, headers=headers)
+        reply = await self._client.request("GET", _CIRCUITS, headers=headers)
         if reply.status != 304:
             self._circuits = frozenset(
                 CrossConnect(_port(row, "ingress"), _port(row, "egress"))
-                for row in _rows(_parsed(reply))
+                for row in _rows(reply.parsed())
             )
             self._tag = reply.headers.get("etag", "")
         return Readback(self._circuits, ports=await self._ports() if ports else ())
@@ -156,93 +131,27 @@ class PolatisRestconf:
         self._connected()
         other = PolatisRestconf(self._address, self._settings, tls=self._tls)
         async with contextlib.aclosing(
-            polled_events(other, self._settings.poll_s, lambda: self._client is not None)
+            polled_events(other, self._settings.poll_s, lambda: self._client.is_open)
         ) as events:
             async for event in events:
                 yield event
 
     async def close(self) -> None:
         """Close the connections."""
-        client, self._client, self._tag = self._client, None, ""
-        if client is not None:
-            await client.aclose()
-
-    def _open(self) -> Any:
-        """Return a client with the given certificates; it never sends a request twice."""
-        settings, credentials = self._settings, self._address.credentials
-        verify: Any = self._tls  # plain HTTP needs no certificates, which take 30 ms to load
-        if self._tls and settings.ca_file:
-            import ssl
-
-            try:
-                verify = ssl.create_default_context(cafile=settings.ca_file)
-            except OSError as error:
-                raise SwitchUnreachableError(f"certificates {settings.ca_file}: {error}") from None
-        scheme = "https" if self._tls else "http"
-        return self._httpx.AsyncClient(
-            base_url=f"{scheme}://{self._address.host}:{self._address.port}",
-            auth=(credentials.user, credentials.password) if credentials.user else None,
-            headers={"accept": MEDIA_TYPE},
-            timeout=self._httpx.Timeout(
-                settings.reply_timeout_s,
-                # half for TCP and half for TLS: httpx closes what it gives up by itself
-                connect=settings.connect_timeout_s / 2,
-            ),
-            limits=self._httpx.Limits(max_connections=1),
-            verify=verify,
-            trust_env=False,
-        )
-
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        content: Any = None,
-        headers: dict[str, str] | None = None,
-    ) -> _Reply:
-        """Send one request and return its response; a refusal is an error."""
-        httpx, where = self._httpx, f"switch {self._address}"
-        if self._client is None:
-            raise SwitchDisconnectedError(f"{where}: not connected")
-        body = None if content is None else json.dumps(content).encode()
-        headers = {**(headers or {}), **({"content-type": MEDIA_TYPE} if body else {})}
-        try:
-            # with a slash in front: httpx would take the name of a module for a scheme
-            async with self._client.stream(
-                method, f"/api/data/{path}", content=body, headers=headers
-            ) as response:
-                reply = _Reply(response.status_code, response.headers, await _body_of(response))
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            reason = str(error) or "no connection in time"
-            raise SwitchUnreachableError(
-                f"{where}: {reason}; check address, port and TLS"
-            ) from None
-        except httpx.TimeoutException:
-            await self.close()
-            limit_s = self._settings.reply_timeout_s
-            raise SwitchTimeoutError(f"{method} {path}: no reply within {limit_s:g} s") from None
-        except httpx.TransportError as error:
-            await self.close()
-            raise SwitchDisconnectedError(f"{where}: {str(error) or 'connection cut'}") from None
-        if reply.status in {401, 403}:
-            raise LoginRefusedError(f"{where}: login refused")
-        if reply.status >= 400:
-            kind = _DENIALS.get(reply.status, SwitchDeniedError)
-            raise kind(str(reply.status), _error_text(reply), f"{method} {path}")
-        return reply
+        self._tag = ""
+        await self._client.close()
 
     async def _get(self, path: str) -> Any:
-        return _parsed(await self._request("GET", path))
+        return (await self._client.request("GET", path)).parsed()
 
-    def _deleter(self, pair: CrossConnect) -> Callable[[], Coroutine[None, None, _Reply]]:
-        return lambda: self._request("DELETE", f"{_CIRCUITS}/pair={pair.ingress}")
+    def _deleter(self, pair: CrossConnect) -> Callable[[], Coroutine[None, None, RestconfReply]]:
+        return lambda: self._client.request("DELETE", f"{_CIRCUITS}/pair={pair.ingress}")
 
     def _creator(
         self, batch: Sequence[CrossConnect]
-    ) -> Callable[[], Coroutine[None, None, _Reply]]:
+    ) -> Callable[[], Coroutine[None, None, RestconfReply]]:
         content = {"pair": [_pair(pair) for pair in batch]}
-        return lambda: self._request("PATCH", "cross-connects/pair", content=content)
+        return lambda: self._client.request("PATCH", "cross-connects/pair", content=content)
 
     async def _replace(self, change: SwitchChange) -> None:
         """Put all circuits: the present ones, less the deleted and moved, plus the new ones."""
@@ -256,7 +165,9 @@ class PolatisRestconf:
         pairs = [_pair(pair) for pair in sorted(kept | set(change.creates))]
         headers = {"if-match": self._tag} if self._tag else {}
         self._tag = ""
-        await self._request("PUT", _CIRCUITS, content={_CIRCUITS: {"pair": pairs}}, headers=headers)
+        await self._client.request(
+            "PUT", _CIRCUITS, content={_CIRCUITS: {"pair": pairs}}, headers=headers
+        )
 
     async def _ports(self) -> tuple[PortStatus, ...]:
         description = self._connected()
@@ -273,30 +184,13 @@ class PolatisRestconf:
         return port_statuses(description.ports, self._circuits, powers, closed)
 
     def _connected(self) -> SwitchDescription:
-        if self._client is None or self._description is None:
+        if not self._client.is_open or self._description is None:
             raise SwitchDisconnectedError(f"switch {self._address}: not connected")
         return self._description
 
 
-async def _body_of(response: Any) -> bytes:
-    """Return a response's body; too long a one is an error."""
-    body = bytearray()
-    async for piece in response.aiter_bytes():
-        body += piece
-        if len(body) > MAX_BODY_BYTES:
-            raise SwitchProtocolError(f"the switch sent a reply of over {MAX_BODY_BYTES} bytes")
-    return bytes(body)
-
-
 def _pair(connect: CrossConnect) -> dict[str, int]:
     return {"ingress": int(connect.ingress), "egress": int(connect.egress)}
-
-
-def _parsed(reply: _Reply) -> Any:
-    try:
-        return json.loads(reply.body)
-    except (ValueError, RecursionError):
-        raise SwitchProtocolError("the switch sent a reply that is not JSON") from None
 
 
 def _unwrapped(data: Any) -> Any:
@@ -329,12 +223,3 @@ def _number(row: dict[str, Any], key: str) -> float:
         return float(row[key])
     except (KeyError, TypeError, ValueError):
         raise SwitchProtocolError(f"the switch sent no number as {key}") from None
-
-
-def _error_text(reply: _Reply) -> str:
-    """Return the message of an error (RFC 8040, section 7.1)."""
-    try:
-        (error,) = _rows(json.loads(reply.body))
-        return " ".join(str(error.get("error-message", "")).split())[:200]
-    except (ValueError, RecursionError, SwitchProtocolError):
-        return ""

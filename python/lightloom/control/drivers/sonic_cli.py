@@ -6,7 +6,8 @@ before another one uses its ports, also one of somebody else (with the setting `
 stays, and the mode ``safe`` refuses its ports). On a real switch, public tests saw that a
 cross-connect whose ports are only taken from it stays configured. Reading back compares what is
 configured with what the hardware reports; a cross-connect is connected when both of its ports are
-``tuned``.
+``tuned``. Model, serial number, power supplies, fans and temperatures are read where the commands
+know them.
 
 Never met real hardware: everything here. The commands, their tables and the word ``succeeded`` are
 those of the design document and of public tests. Unknown: the length of a list, whether a refused
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lightloom.control.drivers.changes import (
@@ -38,10 +40,17 @@ from lightloom.control.drivers.sonic import (
     parse_table,
     readback_of,
 )
+from lightloom.control.drivers.sonic_platform import (
+    EQUIPMENT,
+    SUMMARY,
+    described,
+    equipment_of,
+)
 from lightloom.control.drivers.streams import connect_ssh, within_connect_time
 from lightloom.control.switch import (
     CircuitResult,
     CrossConnect,
+    EquipmentStatus,
     Readback,
     SwitchChange,
     SwitchDeniedError,
@@ -72,11 +81,14 @@ class SonicCli:
         self._asyncssh = optional_import("asyncssh", "SSH")
         self._connection: Any = None
         self._description: SwitchDescription | None = None
+        self._equipment: tuple[EquipmentStatus, ...] = ()
+        self._equipment_due_s = 0.0
 
     @within_connect_time
     async def connect(self) -> SwitchDescription:
         """Connect, log in and return the switch's ports."""
         await self.close()
+        self._equipment_due_s = 0.0
         settings, address = self._settings, self._address
         self._connection = await connect_ssh(
             (address.host, address.port),
@@ -87,7 +99,8 @@ class SonicCli:
         if settings.keepalive_s:
             self._connection.set_keepalive(settings.keepalive_s)
         try:
-            self._description = description_of(await self._table("port status"), FEATURES)
+            description = description_of(await self._table("port status"), FEATURES)
+            self._description = described(description, await self._shown(SUMMARY))
         except BaseException:
             await self.close()
             raise
@@ -97,8 +110,10 @@ class SonicCli:
         """Return all circuits with their states and, on request, all ports."""
         configured = await self._table("cross-connect config")
         reported = await self._table("cross-connect status")
-        rows = await self._table("port status") if ports else []
-        return readback_of(configured, reported, rows)
+        if not ports:
+            return readback_of(configured, reported, [])
+        readback = readback_of(configured, reported, await self._table("port status"))
+        return replace(readback, equipment=await self._parts())
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
         """Delete and create circuits by lists; nothing is sent twice."""
@@ -155,6 +170,24 @@ class SonicCli:
 
     async def _table(self, what: str) -> list[dict[str, str]]:
         return parse_table(await self._run(f"show ocs {what}"))
+
+    async def _parts(self) -> tuple[EquipmentStatus, ...]:
+        """Return power supplies, fans and sensors, at most ``poll_s`` old.
+
+        A command takes SONiC most of a second, and a change reads the ports back.
+        """
+        now_s = asyncio.get_running_loop().time()
+        if now_s >= self._equipment_due_s:
+            self._equipment = equipment_of(*[await self._shown(what) for what in EQUIPMENT])
+            self._equipment_due_s = now_s + self._settings.poll_s
+        return self._equipment
+
+    async def _shown(self, what: str) -> str:
+        """Return what a command shows; nothing if the switch does not know it."""
+        try:
+            return await self._run(f"show {what}")
+        except SwitchDeniedError:
+            return ""
 
     async def _run(self, command: str) -> str:
         """Run a command on the switch and return its output; a failed one is a refusal."""

@@ -1,22 +1,26 @@
 """SONiC switches by gNMI, with or without TLS.
 
 A change is one ``Set`` of deletes and updates below ``/sonic-ocs:sonic-ocs/OCS_CROSS_CONNECT``,
-which gNMI defines to be one transaction. Reading back compares it with what the hardware reports
-below ``/sonic-ocs-states:sonic-ocs-states``. gNMI executes deletes before updates, so that a port
+which gNMI defines to be one transaction. Reading back compares it with what the hardware reports,
+in the model that the switch has. gNMI executes deletes before updates, so that a port
 is free before it is used; circuits of other names on the ports of a new one are deleted by name.
 
 The messages are those that pygnmi ships. Its client is not used: it has no deadline for a call, so
 that a cut connection would never be noticed, and without a file of certificates it trusts whichever
 one the switch presents.
 
+All requests name the target ``OC-YANG``, as those of SONiC's examples do: its server refuses
+subscriptions that name neither a target nor the origin ``openconfig``. A subscription only says
+when to read; what is sent has several forms.
+
 Model, serial, software, power supplies and fans are those of ``openconfig-platform``, where the
 switch has it.
 
 Never met real hardware: everything here. Paths and leaves are those of the design document of SONiC
-for optical circuit switches, revision 0.5. Unknown: the port of the service (8080 is taken from
-SONiC's packet switches), whether the hardware reports before a ``Set`` returns, how a refusal
-looks, and whether the tables can be subscribed to on change. Where they cannot,
-:meth:`SonicGnmi.watch` compares readings of a second connection, ``poll_s`` apart.
+for optical circuit switches, revision 0.5, and of its guide for developers. Unknown: the port of
+the service (8080 is taken from SONiC's packet switches), whether the hardware reports before a
+``Set`` returns, how a refusal looks, and whether the tables can be subscribed to on change. Where
+they cannot, :meth:`SonicGnmi.watch` compares readings of a second connection, ``poll_s`` apart.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,11 +44,17 @@ from lightloom.control.drivers.openconfig_platform import (
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polling import changes_between, polled_events
 from lightloom.control.drivers.sonic import (
+    CONFIG,
     FEATURES,
+    KEY,
+    LIST,
+    MODELS,
     description_of,
     displaced_by,
+    entry_of,
     name_of,
     readback_of,
+    rows_of,
 )
 from lightloom.control.drivers.streams import within_connect_time
 from lightloom.control.switch import (
@@ -67,12 +77,9 @@ from lightloom.control.switch import (
 )
 
 TCP_PORT = 8080
+#: of SONiC's examples of gNMI, for whatever a YANG module describes
+TARGET = "OC-YANG"
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-CONFIG = ("sonic-ocs:sonic-ocs", "OCS_CROSS_CONNECT")
-REPORTED = ("sonic-ocs-states:sonic-ocs-states", "OCS_CROSS_CONNECT")
-PORTS = ("sonic-ocs-states:sonic-ocs-states", "OCS_PORT")
-LIST = "OCS_CROSS_CONNECT_LIST"
-KEY = "cross_connect_id"
 _DENIALS = {
     "INVALID_ARGUMENT": InvalidTargetError,
     "NOT_FOUND": InvalidTargetError,
@@ -114,6 +121,7 @@ class SonicGnmi:
         self._stub: Any = None
         self._description: SwitchDescription | None = None
         self._has_platform = True
+        self._model = MODELS[0]
 
     @within_connect_time
     async def connect(self) -> SwitchDescription:
@@ -130,7 +138,10 @@ class SonicGnmi:
             self._channel = self._grpc.aio.insecure_channel(target, options)
         self._stub = self._services.gNMIStub(self._channel)
         try:
-            description = description_of(await self._rows(PORTS), FEATURES)
+            for self._model in MODELS:
+                if rows := await self._rows(self._model.ports):
+                    break
+            description = description_of(rows, FEATURES)
             self._description = described(description, await self._components())
         except SwitchDisconnectedError as error:
             await self.close()
@@ -142,10 +153,11 @@ class SonicGnmi:
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits with their states and, on request, all ports."""
-        configured, reported = await self._rows(CONFIG), await self._rows(REPORTED)
+        configured = await self._rows(CONFIG)
+        reported = await self._rows(self._model.cross_connects)
         if not ports:
             return readback_of(configured, reported, [])
-        readback = readback_of(configured, reported, await self._rows(PORTS))
+        readback = readback_of(configured, reported, await self._rows(self._model.ports))
         return replace(readback, equipment=equipment_of(await self._components()))
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
@@ -165,8 +177,9 @@ class SonicGnmi:
         if self._stub is None:
             raise SwitchDisconnectedError(f"switch {self._address}: not connected")
         try:
-            async for event in self._subscribed():
-                yield event
+            async with contextlib.aclosing(self._subscribed()) as events:
+                async for event in events:
+                    yield event
             return
         except UnsupportedCommandError:
             other = SonicGnmi(self._address, self._settings, tls=self._tls)
@@ -176,41 +189,43 @@ class SonicGnmi:
             async for event in events:
                 yield event
 
-    async def _subscribed(self) -> AsyncIterator[SwitchEvent]:
-        """Subscribe to the tables on change, and compare what comes with what came before."""
+    async def _subscribed(self) -> AsyncGenerator[SwitchEvent, None]:
+        """Subscribe to the tables, and read them by another connection whenever one has changed.
+
+        SONiC sends leaves, other servers whole tables, and both say that something has changed.
+        """
         messages = self._messages
-        paths = [self._path(names) for names in (REPORTED, PORTS)]
         on_change = messages.SubscriptionMode.Value("ON_CHANGE")
+        paths = [self._path(names) for names in self._model]
         subscriptions = messages.SubscriptionList(
+            prefix=self._prefix(),
             subscription=[messages.Subscription(path=path, mode=on_change) for path in paths],
             mode=messages.SubscriptionList.Mode.Value("STREAM"),
             encoding=messages.Encoding.Value("JSON_IETF"),
         )
         requests = iter([messages.SubscribeRequest(subscribe=subscriptions)])
+        other = SonicGnmi(self._address, self._settings, tls=self._tls)
         call = self._stub.Subscribe(requests, metadata=self._metadata())
-        tables: dict[str, list[dict[str, str]]] = {}
-        before: Readback | None = None
+        changed = asyncio.Event()
+        listener = asyncio.create_task(_listen(call, changed))
+        listener.add_done_callback(lambda _: changed.set())
         try:
-            async for response in call:
-                for update in response.update.update:
-                    name = update.path.elem[-1].name if update.path.elem else ""
-                    tables[name] = rows_of(bytes(update.val.json_ietf_val or update.val.json_val))
-                circuits = tables.get(REPORTED[1], [])
-                now = readback_of(circuits, circuits, tables.get(PORTS[1], []))
-                for event in changes_between(before, now) if before else ():
+            await other.connect()
+            before = await other.read_back()
+            while await changed.wait() and not listener.done():
+                changed.clear()
+                now = await other.read_back()
+                for event in changes_between(before, now):
                     yield event
-                if before or response.sync_response:
-                    before = now
-        except self._grpc.aio.AioRpcError as failure:
+                before = now
             if self._stub is not None:
-                raise self._error("Subscribe", failure) from None
-        except asyncio.CancelledError:
-            # closing the channel cancels the call, and not whoever waits for it
-            task = asyncio.current_task()
-            if self._stub is not None or task is None or task.cancelling():
-                raise
+                await listener
+        except self._grpc.aio.AioRpcError as failure:
+            raise self._error("Subscribe", failure) from None
         finally:
             call.cancel()
+            await asyncio.gather(listener, return_exceptions=True)
+            await other.close()
 
     def _metadata(self) -> list[tuple[str, str]] | None:
         credentials = self._address.credentials
@@ -232,12 +247,15 @@ class SonicGnmi:
         messages = self._messages
         updates = []
         for pair in change.creates:
-            values = {KEY: name_of(pair), "a_side": pair.ingress, "b_side": pair.egress}
-            value = messages.TypedValue(json_ietf_val=json.dumps(values).encode())
+            value = messages.TypedValue(json_ietf_val=json.dumps(entry_of(pair)).encode())
             updates.append(messages.Update(path=self._entry(pair), val=value))
         removed = [self._entry(pair) for pair in deletes]
-        request = messages.SetRequest(delete=removed, update=updates)
+        request = messages.SetRequest(prefix=self._prefix(), delete=removed, update=updates)
         await self._call("Set", request)
+
+    def _prefix(self) -> Any:
+        """Return the prefix of all requests: SONiC asks for its target."""
+        return self._messages.Path(target=TARGET)
 
     def _path(self, names: Sequence[str]) -> Any:
         elements = [self._messages.PathElem(name=name) for name in names]
@@ -272,7 +290,9 @@ class SonicGnmi:
     async def _values(self, names: Sequence[str]) -> list[bytes]:
         """Return the JSON below a path."""
         request = self._messages.GetRequest(
-            path=[self._path(names)], encoding=self._messages.Encoding.Value("JSON_IETF")
+            prefix=self._prefix(),
+            path=[self._path(names)],
+            encoding=self._messages.Encoding.Value("JSON_IETF"),
         )
         response = await self._call("Get", request)
         return [
@@ -326,26 +346,7 @@ class SonicGnmi:
             ) from None
 
 
-def rows_of(text: bytes) -> list[dict[str, str]]:
-    """Return the rows of a list from its JSON, however it is wrapped.
-
-    Raises
-    ------
-    SwitchProtocolError
-        If it is not JSON, or has no list of objects with text.
-    """
-    try:
-        data = json.loads(text or b"{}")
-    except (ValueError, RecursionError):
-        raise SwitchProtocolError("the switch sent a value that is not JSON") from None
-    while isinstance(data, dict) and len(data) == 1:
-        (data,) = data.values()
-    if data == {}:
-        return []
-    rows = [data] if isinstance(data, dict) else data
-    if not isinstance(rows, list) or not all(
-        isinstance(row, dict) and all(isinstance(value, str) for value in row.values())
-        for row in rows
-    ):
-        raise SwitchProtocolError("the switch sent a table of unknown form")
-    return rows
+async def _listen(call: Any, changed: asyncio.Event) -> None:
+    """Set an event at every response of a stream."""
+    async for _ in call:
+        changed.set()

@@ -15,6 +15,10 @@ from lightloom.control.emulator.matrix import MatrixRefusalError, OpticalMatrix
 Reply = TypeVar("Reply")
 
 
+#: temperature over which an emulated switch warns, that of a board in SONiC's guide
+WARM_C = 75.0
+
+
 class CompletionTime(StrEnum):
     """When a command that changes circuits is completed."""
 
@@ -118,9 +122,14 @@ class EmulatedSwitch:
         Rows of a page of a TL1 reply; 0 for one page.
     has_plain_ports
         Whether a Calient switch numbers its ports; else their names are dotted.
+    has_state_module
+        Whether a SONiC switch reports in a module of its own; else in tables
+        of the module of its configuration.
     equipment
         Power supplies and fans, and what is wrong with each: empty if nothing is, ``empty`` where
         the slot is; else an operational status of OpenConfig, such as ``DISABLED``.
+    temperatures_c
+        What sensors measure, in degrees Celsius; over :data:`WARM_C` is a warning.
     locked_by
         Identifier of the session that has locked the configuration; 0 if none has.
     """
@@ -140,9 +149,11 @@ class EmulatedSwitch:
     yang_revision: str = ""
     page_rows: int = 0
     has_plain_ports: bool = False
+    has_state_module: bool = True
     equipment: dict[str, str] = field(
         default_factory=lambda: dict.fromkeys(("PSU 1", "PSU 2", "FAN 1", "FAN 2"), "")
     )
+    temperatures_c: dict[str, float] = field(default_factory=lambda: {"System Board": 35.0})
     locked_by: int = 0
     sessions: set[EmulatedSession] = field(default_factory=set)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -152,6 +163,11 @@ class EmulatedSwitch:
     def is_up(self) -> bool:
         """Whether it is powered and has started."""
         return self.matrix.now() >= self._up_at_s
+
+    @property
+    def up_for_s(self) -> float:
+        """For how long it has been up."""
+        return self.matrix.now() - self._up_at_s
 
     @contextlib.contextmanager
     def admitted(self, session: EmulatedSession) -> Iterator[None]:

@@ -24,6 +24,7 @@ from lightloom.control.emulator.polatis_model import NEWEST_REVISION
 from lightloom.control.emulator.polatis_netconf import netconf_service
 from lightloom.control.emulator.polatis_restconf import PolatisRestconfApplication
 from lightloom.control.emulator.polatis_scpi import ScpiService
+from lightloom.control.emulator.snmp import SnmpService
 from lightloom.control.emulator.sonic import SonicTables
 from lightloom.control.emulator.sonic_cli import sonic_cli_service
 from lightloom.control.emulator.sonic_gnmi import SonicGnmiService
@@ -68,6 +69,9 @@ class EmulatedBehavior:
         Rows of a page of a TL1 reply; 0 for one page.
     has_plain_ports
         Whether a Calient switch numbers its ports, 1 to N; else their names are dotted.
+    has_state_module
+        Whether a SONiC switch reports in a module of its own, as its design document has it; else
+        in tables of the module of its configuration, as its guide for developers has it.
     """
 
     completion: CompletionTime = CompletionTime.SETTLED
@@ -83,6 +87,7 @@ class EmulatedBehavior:
     yang_revision: str = NEWEST_REVISION
     page_rows: int = 0
     has_plain_ports: bool = False
+    has_state_module: bool = True
 
 
 class Service(Protocol):
@@ -225,15 +230,18 @@ MODELS: dict[str, dict[str, str]] = {
         "restconfs": "polatis+restconfs",
         "netconf": "polatis+netconf",
         "scpi": "polatis+scpi",
+        # no driver speaks it: monitoring reads it
+        "snmp": "snmp",
     },
     "calient": {"tl1": "calient+tl1"},
     "sonic": {
         "ssh": "sonic+ssh",
         "gnmi": "sonic+gnmi",
         "gnmis": "sonic+gnmis",
-        # no driver speaks it: for other clients
+        "restconfs": "sonic+restconfs",
+        # no driver speaks it without TLS: for other clients
         "restconf": "http",
-        "restconfs": "https",
+        "snmp": "snmp",
     },
 }
 
@@ -271,6 +279,7 @@ def _switch(
         yang_revision=behavior.yang_revision,
         page_rows=behavior.page_rows,
         has_plain_ports=behavior.has_plain_ports,
+        has_state_module=behavior.has_state_module,
         monitored_ports=frozenset(matrix.ports if behavior.has_monitors else ()),
     )
 
@@ -295,6 +304,7 @@ def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> Servi
             "restconfs": lambda: HttpService(switch, PolatisRestconfApplication(switch), tls),
             "netconf": lambda: netconf_service(switch),
             "scpi": lambda: ScpiService(switch),
+            "snmp": lambda: SnmpService(switch),
         },
         "calient": {"tl1": lambda: TcpTl1Service(Tl1Server(switch, CalientDialect(switch)))},
         "sonic": {
@@ -303,6 +313,7 @@ def _services(model: str, switch: EmulatedSwitch, tls: Identity | None) -> Servi
             "gnmis": lambda: SonicGnmiService(switch, tables, tls),
             "restconf": lambda: HttpService(switch, SonicRestconfApplication(switch, tables)),
             "restconfs": lambda: HttpService(switch, SonicRestconfApplication(switch, tables), tls),
+            "snmp": lambda: SnmpService(switch),
         },
     }
     return makers[model]

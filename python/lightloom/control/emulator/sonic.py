@@ -37,6 +37,11 @@ class SonicTables:
         #: those that lost their ports to others, or did not get them: configured, and not made
         self._invalid: set[tuple[int, int]] = set()
 
+    @property
+    def has_state_module(self) -> bool:
+        """Whether the hardware reports in a module of its own."""
+        return self._switch.has_state_module
+
     def parse_pairs(self, text: str) -> list[tuple[int, int]]:
         """Return the pairs of a list such as ``1A-2B,3A..4A-5B..6B``, as the matrix numbers them.
 
@@ -193,19 +198,40 @@ class SonicTables:
 
     def port_config_rows(self) -> list[dict[str, str]]:
         """Return the label and the configured state of all ports."""
+        state = "state" if self.has_state_module else "config_status"
         matrix, labels = self._switch.matrix, self._switch.labels
         return [
             {
                 "id": self._port_name(port),
                 "label": labels.get(port, ""),
-                "state": "force_blocked" if port in matrix.disabled else "normal",
+                state: "force_blocked" if port in matrix.disabled else "normal",
             }
             for port in matrix.ports
         ]
 
+    def path_rows(self) -> list[dict[str, str | list[str]]]:
+        """Return the cross-connects that the hardware reports as the guide has them."""
+        rows: list[dict[str, str | list[str]]] = []
+        for a, b in sorted({*self._switch.matrix.circuits.items(), *self._invalid}):
+            is_tuned = self._status(a) == self._status(b) == "tuned"
+            status = "invalid" if (a, b) in self._invalid else "disabled"
+            ends = self._row(a, b)
+            inside = [f"panel IN {a}", f"panel OUT {b - self._switch.matrix.size[0]}"]
+            rows.append(
+                {
+                    "id": ends["id"],
+                    "status": "enabled" if is_tuned else status,
+                    "physical_path": [ends["a_side"], *inside, ends["b_side"]],
+                }
+            )
+        return rows
+
     def port_rows(self) -> list[dict[str, str]]:
         """Return all ports."""
         matrix = self._switch.matrix
+        status, words = "status", {"tuned": "tuned"}
+        if not self.has_state_module:
+            status, words = "oper_status", {"tuned": "connected"}
         rows = []
         for port in matrix.ports:
             peer = matrix.peer_of(port)
@@ -215,7 +241,7 @@ class SonicTables:
                     "connector_type": "LC UPC",
                     "connector_pin": "2" if matrix.is_ingress(port) else "1",
                     "target_simplex_port_id": "" if peer is None else self._port_name(peer),
-                    "status": self._status(port),
+                    status: words.get(self._status(port), self._status(port)),
                 }
             )
         return rows

@@ -1,4 +1,7 @@
-"""The commands of an emulated SONiC switch, over SSH."""
+"""The commands of an emulated SONiC switch, over SSH.
+
+Of what it is made they print what SONiC's scripts do: ``psushow``, ``fanshow``, ``tempershow``.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lightloom.control.emulator.device import (
+    WARM_C,
     EmulatedSession,
     EmulatedSwitch,
     NoReplyError,
@@ -81,6 +85,15 @@ class SonicShell:
             case ["show", "ocs", "port", "config"]:
                 rows = self._tables.port_config_rows()
                 return table(list(rows[0]), rows)
+            case ["show", "platform", "summary"]:
+                return self._summary()
+            case ["show", "platform", "psustatus"]:
+                return table(["PSU", "Status", "LED"], self._power_supplies())
+            case ["show", "platform", "fan"]:
+                columns = ["Drawer", "FAN", "Presence", "Status"]
+                return table(columns, self._fans())
+            case ["show", "platform", "temperature"]:
+                return table(["Sensor", "Temperature", "High TH", "Warning"], self._sensors())
             case ["config", "ocs", "cross-connect", "add", names, *mode] if len(mode) < 2:
                 if mode and mode[0] not in set(AddMode):
                     raise SonicRefusedError(f"invalid mode {mode[0][:20]}")
@@ -91,6 +104,55 @@ class SonicShell:
                 await self._tables.delete(self._tables.parse_pairs(names))
                 return "Deleting cross-connect succeeded\n"
         raise SonicRefusedError(f"no such command: {' '.join(words)[:60]}")
+
+    def _summary(self) -> str:
+        identity = self._switch.identity
+        facts = {
+            "Platform": "x86_64-emulated-r0",
+            "HwSKU": "OCS",
+            "ASIC": "emulated",
+            "ASIC Count": "1",
+            "Serial Number": identity.serial,
+            "Model Number": identity.model,
+            "Hardware Revision": "N/A",
+            "Switch Type": "ocs",
+        }
+        return "".join(f"{name}: {value}\n" for name, value in facts.items())
+
+    def _parts(self, kind: str) -> list[tuple[str, str]]:
+        return [part for part in self._switch.equipment.items() if part[0].startswith(kind)]
+
+    def _power_supplies(self) -> list[dict[str, str]]:
+        return [
+            {
+                "PSU": name,
+                "Status": "NOT PRESENT" if problem == "empty" else "NOT OK" if problem else "OK",
+                "LED": "red" if problem else "green",
+            }
+            for name, problem in self._parts("PSU")
+        ]
+
+    def _sensors(self) -> list[dict[str, str]]:
+        return [
+            {
+                "Sensor": name,
+                "Temperature": f"{temperature_c:g}",
+                "High TH": f"{WARM_C:g}",
+                "Warning": str(temperature_c > WARM_C),
+            }
+            for name, temperature_c in self._switch.temperatures_c.items()
+        ]
+
+    def _fans(self) -> list[dict[str, str]]:
+        return [
+            {
+                "Drawer": f"drawer{name.split()[-1]}",
+                "FAN": name,
+                "Presence": "Not Present" if problem == "empty" else "Present",
+                "Status": "N/A" if problem == "empty" else "Not OK" if problem else "OK",
+            }
+            for name, problem in self._parts("FAN")
+        ]
 
 
 def table(columns: Sequence[str], rows: Sequence[dict[str, str]]) -> str:

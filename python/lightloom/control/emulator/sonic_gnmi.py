@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 from lightloom.control.drivers.options import optional_import
@@ -20,10 +21,15 @@ from lightloom.control.emulator.tls import Identity
 
 #: how often subscribed tables are looked at
 _LOOK_S = 0.02
+#: SONiC takes no shorter interval of samples
+_LEAST_SAMPLE_NS = 20 * 10**9
 
 
 class SonicGnmiService:
-    """Serves ``Get``, ``Set``, ``Subscribe`` (on change) and ``Capabilities``.
+    """Serves ``Get``, ``Set``, ``Subscribe`` and ``Capabilities``.
+
+    Subscriptions are those that SONiC's own tests make: once, by polls, and as a stream on change;
+    what is sampled is sent when it changes, too.
 
     Parameters
     ----------
@@ -72,7 +78,7 @@ class SonicGnmiService:
         await self._admit(context)
         models = [
             self._messages.ModelData(name=name, organization="SONiC", version="0.5")
-            for name in MODULES
+            for name in self._tree.modules
         ]
         models.append(
             self._messages.ModelData(name=PLATFORM, organization="OpenConfig working group")
@@ -91,7 +97,9 @@ class SonicGnmiService:
             await context.abort(codes.UNIMPLEMENTED, "only JSON is offered")
 
         async def run() -> Any:
-            notification = self._messages.Notification()
+            notification = self._messages.Notification(
+                timestamp=time.time_ns(), prefix=request.prefix
+            )
             for path in request.path or [self._messages.Path()]:
                 value = json.dumps(self._tree.read(self._steps(request.prefix, path))).encode()
                 is_ietf = request.encoding == encodings.Value("JSON_IETF")
@@ -159,31 +167,78 @@ class SonicGnmiService:
         return self._tree.given(steps, data)
 
     async def Subscribe(self, requests: Any, context: Any) -> Any:  # noqa: N802
-        """Send the tables below paths, then each of them again whenever it has changed."""
+        """Send the leaves below paths: once, whenever asked, or again when they have changed."""
         await self._admit(context)
-        request, codes = await anext(requests), self._grpc.StatusCode
-        sent: dict[str, bytes] = {}
+        wanted = (await anext(requests)).subscribe
+        await self._check_subscription(wanted, context)
+        leaves = await self._subscribed_leaves(wanted, context)
+        yield self._told({} if wanted.updates_only else leaves, {})
+        yield self._messages.SubscribeResponse(sync_response=True)
+        modes = self._messages.SubscriptionList.Mode
+        if wanted.mode == modes.Value("ONCE"):
+            return
+        if wanted.mode == modes.Value("POLL"):
+            async for request in requests:
+                if not request.HasField("poll"):
+                    await context.abort(self._grpc.StatusCode.INVALID_ARGUMENT, "expected a poll")
+                yield self._told(await self._subscribed_leaves(wanted, context), {})
+                yield self._messages.SubscribeResponse(sync_response=True)
+            return
         while True:
-            is_first, notification = not sent, self._messages.Notification()
-            for item in request.subscribe.subscription:
-                name = item.path.SerializeToString().hex()
-                try:
-                    steps = self._steps(request.subscribe.prefix, item.path)
-                    value = json.dumps(self._tree.read(steps)).encode()
-                except KeyError:
-                    await context.abort(codes.NOT_FOUND, "no such path")
-                except SonicPathError as error:
-                    await context.abort(codes.INVALID_ARGUMENT, str(error))
-                if sent.get(name) == value:
-                    continue
-                typed = self._messages.TypedValue(json_ietf_val=value)
-                notification.update.append(self._messages.Update(path=item.path, val=typed))
-                sent[name] = value
-            if notification.update:
-                yield self._messages.SubscribeResponse(update=notification)
-                if is_first:
-                    yield self._messages.SubscribeResponse(sync_response=True)
             await asyncio.sleep(_LOOK_S)
+            before, leaves = leaves, await self._subscribed_leaves(wanted, context)
+            if leaves != before:
+                yield self._told(leaves, before)
+
+    async def _check_subscription(self, wanted: Any, context: Any) -> None:
+        """Refuse what SONiC's own tests see refused."""
+        codes = self._grpc.StatusCode
+        given = {item.path.origin for item in wanted.subscription} - {""}
+        origin = wanted.prefix.origin
+        if origin and given - {origin}:
+            await context.abort(codes.INVALID_ARGUMENT, "a path has another origin than the prefix")
+        origins = given | ({origin} if origin else set())
+        if origins - {"openconfig"} or not (origins or wanted.prefix.target):
+            await context.abort(codes.UNIMPLEMENTED, "expected the origin openconfig, or a target")
+        if not wanted.subscription:
+            await context.abort(codes.INVALID_ARGUMENT, "no path")
+        sample = self._messages.SubscriptionMode.Value("SAMPLE")
+        if any(
+            item.mode == sample and 0 < item.sample_interval < _LEAST_SAMPLE_NS
+            for item in wanted.subscription
+        ):
+            await context.abort(codes.INVALID_ARGUMENT, "the interval of samples is too short")
+
+    async def _subscribed_leaves(self, wanted: Any, context: Any) -> dict[bytes, str]:
+        """Return the leaves below the paths of a subscription, by path."""
+        codes, leaves = self._grpc.StatusCode, {}
+        for item in wanted.subscription:
+            try:
+                steps = self._steps(wanted.prefix, item.path)
+                for found, value in self._tree.leaves(steps):
+                    elements = [
+                        self._messages.PathElem(name=step.name, key=step.keys) for step in found
+                    ]
+                    path = self._messages.Path(elem=elements, target=wanted.prefix.target)
+                    leaves[path.SerializeToString(deterministic=True)] = value
+            except KeyError:
+                await context.abort(codes.NOT_FOUND, "no such path")
+            except SonicPathError as error:
+                await context.abort(codes.INVALID_ARGUMENT, str(error))
+        return leaves
+
+    def _told(self, leaves: dict[bytes, str], before: dict[bytes, str]) -> Any:
+        """Return a response with what was not so before, and what is no more."""
+        messages = self._messages
+        notification = messages.Notification(timestamp=time.time_ns())
+        for path in before.keys() - leaves.keys():
+            notification.delete.append(messages.Path.FromString(path))
+        for path, value in leaves.items():
+            if before.get(path) != value:
+                typed = messages.TypedValue(json_ietf_val=json.dumps(value).encode())
+                update = messages.Update(path=messages.Path.FromString(path), val=typed)
+                notification.update.append(update)
+        return messages.SubscribeResponse(update=notification)
 
     async def _admit(self, context: Any) -> None:
         """Refuse the call of who is no user, and every call while the switch starts."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightloom.control.emulator.device import EmulatedSwitch
+from lightloom.control.emulator.device import WARM_C, EmulatedSwitch
 
 PLATFORM = "openconfig-platform"
 _TYPES = "openconfig-platform-types"
@@ -30,6 +30,9 @@ def platform_of(switch: EmulatedSwitch) -> dict[str, Any]:
         if not is_empty:
             facts["oper-status"] = f"{_TYPES}:{problem or 'ACTIVE'}"
         components.append(_component(name, kind, facts))
+    for name, temperature_c in switch.temperatures_c.items():
+        temperature = {"instant": temperature_c, "alarm-status": temperature_c > WARM_C}
+        components.append(_component(name, "SENSOR", {"temperature": temperature}))
     return {f"{PLATFORM}:components": {"component": components}}
 
 

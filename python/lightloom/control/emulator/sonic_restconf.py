@@ -1,25 +1,33 @@
 """RESTCONF of an emulated SONiC switch: its tables, and the operation ``bulk-update``.
 
 Paths, bodies and what ``bulk-update`` does with busy ports are those of the guide for developers of
-SONiC on circuit switches: all deletes come before all additions, in one transaction.
+SONiC on circuit switches: all deletes come before all additions, in one transaction, and what is
+read is wrapped in the last name of its path. Components are those of ``openconfig-platform``.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from typing import Any
+from urllib.parse import unquote
 
 from lightloom.control.emulator.device import EmulatedSwitch
 from lightloom.control.emulator.http import HttpApplication, HttpRequest, HttpResponse
 from lightloom.control.emulator.matrix import MatrixRefusalError
 from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
+from lightloom.control.emulator.sonic_platform import platform_of
 from lightloom.control.emulator.sonic_tree import MODULES, PathStep, SonicPathError, SonicTree
 
 MEDIA_TYPE = "application/yang-data+json"
 _DATA, _BULK = "/restconf/data/", f"/restconf/operations/{MODULES[0]}:bulk-update"
 _TYPES = {MEDIA_TYPE, "application/json"}
-_STEP = re.compile(r"([A-Za-z_:-]{1,60})(?:=([A-Za-z0-9-]{1,20}))?")
-_KEYS = {"OCS_CROSS_CONNECT_LIST": "cross_connect_id", "OCS_PORT_LIST": "simplex_port_id"}
+_STEP = re.compile(r"([A-Za-z_:-]{1,60})(?:=([A-Za-z0-9%-]{1,40}))?")
+_KEYS = {
+    "OCS_CROSS_CONNECT_LIST": "cross_connect_id",
+    "OCS_PORT_LIST": "simplex_port_id",
+    "component": "name",
+}
 
 
 class SonicRestconfApplication(HttpApplication):
@@ -27,7 +35,7 @@ class SonicRestconfApplication(HttpApplication):
 
     def __init__(self, switch: EmulatedSwitch, tables: SonicTables) -> None:
         self._switch = switch
-        self._tables, self._tree = tables, SonicTree(tables)
+        self._tables, self._tree = tables, SonicTree(tables, lambda: platform_of(switch))
 
     def is_change(self, request: HttpRequest) -> bool:
         """Whether a request creates or deletes circuits."""
@@ -64,7 +72,7 @@ class SonicRestconfApplication(HttpApplication):
             raise KeyError(request.path)
         steps = [_step(part) for part in request.path.removeprefix(_DATA).split("/")]
         if request.method == "GET":
-            return _response(200, self._tree.read(steps))
+            return _response(200, self._read(steps))
         if request.method == "DELETE":
             self._tree.read(steps)
             await self._tables.change(self._tree.below(steps), [])
@@ -78,6 +86,15 @@ class SonicRestconfApplication(HttpApplication):
             await self._tables.update_in_bulk([], pairs)
             return HttpResponse(201 if request.method == "POST" else 204)
         return self.refuse(405, "method not allowed")
+
+    def _read(self, steps: list[PathStep]) -> Any:
+        """Return what is below a path; a table is wrapped in its name, too."""
+        value = self._tree.read(steps)
+        if len(steps) != 2 or not steps[1].name.startswith("OCS_"):
+            return value
+        ((name, rows),) = value.items()
+        module, _, name = name.partition(":")
+        return {f"{module}:{steps[1].name}": {name: rows}}
 
     async def _update_in_bulk(self, request: HttpRequest) -> HttpResponse:
         if request.method != "POST":
@@ -101,7 +118,7 @@ def _step(part: str) -> PathStep:
         raise KeyError(part)
     if match[2] is None:
         return PathStep(match[1], {})
-    return PathStep(match[1], {_KEYS[match[1].rpartition(":")[2]]: match[2]})
+    return PathStep(match[1], {_KEYS[match[1].rpartition(":")[2]]: unquote(match[2])})
 
 
 def _parsed(body: bytes) -> object:

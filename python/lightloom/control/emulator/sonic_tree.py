@@ -1,13 +1,14 @@
 """The YANG tree of an emulated SONiC switch: what is below a path, and what a value gives.
 
 Modules, tables and leaves are those of the design document of SONiC for optical circuit switches,
-revision 0.5; a value may be wrapped in the names above it, with or without their module, as
-SONiC's management framework takes and gives it.
+revision 0.5, or those of its guide for developers, revision 0.2, where the hardware reports in
+tables of the one module ``sonic-ocs``. A value may be wrapped in the names above it, with or
+without their module, as SONiC's management framework takes and gives it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
@@ -16,9 +17,11 @@ from lightloom.control.emulator.sonic import SonicRefusedError, SonicTables
 MODULES = ("sonic-ocs", "sonic-ocs-states")
 CROSS_CONNECTS, PORTS = "OCS_CROSS_CONNECT", "OCS_PORT"
 _KEYS = {CROSS_CONNECTS: "cross_connect_id", PORTS: "simplex_port_id"}
+#: what follows the name of a table that the hardware reports, in the module of the configuration
+_REPORTED = "_TABLE"
 _LEAVES = {"cross_connect_id", "a_side", "b_side"}
 
-Row = dict[str, str]
+Row = dict[str, Any]
 
 
 class SonicPathError(Exception):
@@ -67,10 +70,15 @@ class SonicTree:
     ) -> None:
         self._tables, self._platform = tables, platform
 
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that the switch has."""
+        return MODULES if self._tables.has_state_module else MODULES[:1]
+
     def read(self, steps: list[PathStep]) -> Any:
         """Return what is below a path as JSON; raise KeyError if there is nothing."""
         if not steps:
-            return {f"{module}:{module}": self._module(module) for module in MODULES}
+            return {f"{module}:{module}": self._module(module) for module in self.modules}
         if self._platform is not None and steps[0].name.rpartition(":")[2] == "components":
             return below(self._platform(), steps)
         module, names = self._located(steps)
@@ -79,16 +87,32 @@ class SonicTree:
         table, *rest = names
         rows = self._rows(module)[table.name]()
         if not rest:
-            return {f"{module}:{table.name}_LIST": rows}
+            return {f"{module}:{_list_of(table.name)}": rows}
         entry, *leaf = rest
         if entry.keys:
-            key = _KEYS[table.name]
+            key = _key_of(table.name)
             rows = [row for row in rows if row[key] == entry.keys[key]]
             if not rows:
                 raise KeyError(entry.keys[key])
         if leaf:
             return {f"{module}:{leaf[0].name}": rows[0][leaf[0].name]}
         return {f"{module}:{entry.name}": rows}
+
+    def leaves(self, steps: list[PathStep]) -> Iterator[tuple[list[PathStep], str]]:
+        """Yield the leaves of a table, or of its entry, by their paths; raise KeyError if none."""
+        self.read(steps)
+        module, names = self._located(steps)
+        tables = [names[0].name] if names else list(self._rows(module))
+        wanted = names[1].keys if len(names) > 1 else {}
+        for table in tables:
+            key, top = _key_of(table), [PathStep(f"{module}:{module}", {}), PathStep(table, {})]
+            for row in self._rows(module)[table]():
+                if wanted.get(key, row[key]) != row[key]:
+                    continue
+                entry = PathStep(_list_of(table), {key: row[key]})
+                for leaf, value in row.items():
+                    if len(names) < 3 or names[2].name == leaf:
+                        yield [*top, entry, PathStep(leaf, {})], str(value)
 
     def below(self, steps: list[PathStep]) -> list[tuple[int, int]]:
         """Return the configured cross-connects below a path.
@@ -168,14 +192,15 @@ class SonicTree:
         """Return the module of a path and the steps below its container; KeyError if unknown."""
         first, *names = steps
         module, _, container = first.name.rpartition(":")
-        if container not in MODULES or module not in {"", container} or first.keys:
+        if container not in self.modules or module not in {"", container} or first.keys:
             raise KeyError(first.name)
         names = [PathStep(step.name.removeprefix(f"{container}:"), step.keys) for step in names]
-        if len(names) > 3 or (names and (names[0].name not in _KEYS or names[0].keys)):
+        tables = self._rows(container)
+        if len(names) > 3 or (names and (names[0].name not in tables or names[0].keys)):
             raise KeyError(names[0].name)
         if len(names) > 1:
-            key = _KEYS[names[0].name]
-            if names[1].name != f"{names[0].name}_LIST" or names[1].keys.keys() - {key}:
+            key = _key_of(names[0].name)
+            if names[1].name != _list_of(names[0].name) or names[1].keys.keys() - {key}:
                 raise KeyError(names[1].name)
             if len(names) > 2 and not names[1].keys:
                 raise KeyError(names[2].name)
@@ -190,20 +215,34 @@ class SonicTree:
         return names
 
     def _module(self, module: str) -> dict[str, dict[str, list[Row]]]:
-        return {name: {f"{name}_LIST": rows()} for name, rows in self._rows(module).items()}
+        return {name: {_list_of(name): rows()} for name, rows in self._rows(module).items()}
 
     def _rows(self, module: str) -> dict[str, Callable[[], list[Row]]]:
         """Return what lists each table of a module."""
         tables = self._tables
         if module == MODULES[0]:
-            return {
+            rows: dict[str, Callable[[], list[Row]]] = {
                 PORTS: lambda: _keyed(tables.port_config_rows(), PORTS),
                 CROSS_CONNECTS: lambda: _keyed(tables.config_rows(), CROSS_CONNECTS),
             }
+            if not tables.has_state_module:
+                rows |= {
+                    PORTS + _REPORTED: lambda: _keyed(tables.port_rows(), PORTS),
+                    CROSS_CONNECTS + _REPORTED: lambda: _keyed(tables.path_rows(), CROSS_CONNECTS),
+                }
+            return rows
         return {
             PORTS: lambda: _keyed(tables.port_rows(), PORTS),
             CROSS_CONNECTS: lambda: _keyed(tables.status_rows(), CROSS_CONNECTS),
         }
+
+
+def _list_of(table: str) -> str:
+    return f"{table.removesuffix(_REPORTED)}_LIST"
+
+
+def _key_of(table: str) -> str:
+    return _KEYS[table.removesuffix(_REPORTED)]
 
 
 def _keyed(rows: Iterable[Row], table: str) -> list[Row]:

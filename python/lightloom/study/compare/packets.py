@@ -89,8 +89,9 @@ def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
                     f"{fabric.name}: its circuits change by the clock, whatever a phase finds of"
                     " them; give --phases whole, or leave it out"
                 )
-            sample = 0
-        by_fabric[fabric.name] = Phases(network, packets, sample)
+            by_fabric[fabric.name] = Phases.counting(network, packets)
+        else:
+            by_fabric[fabric.name] = Phases(network, packets, sample)
     return by_fabric
 
 
@@ -103,7 +104,7 @@ def whole_steps(scenario: Scenario, phases: Mapping[str, Phases]) -> bool:
     options = packet_options(scenario)
     if options is None or options.phases is not None:
         return options is not None and options.phases == "whole"
-    counted = any(each.sample == 0 for each in phases.values())
+    counted = any(each.only_counts for each in phases.values())
     hops = sum(_whole_hops(each, options) for each in phases.values())
     return counted or hops <= WHOLE_HOPS
 

@@ -82,6 +82,9 @@ pub struct RackCircuits {
     /// Whether circuits of rotors are lit at all times, each as fast as it is on average, instead
     /// of in turn: no change by the clock is simulated, and nothing waits for its slot.
     pub averaged: bool,
+    /// Where bytes wait for a circuit of their pair: transfers of fewer bytes do not, but take as
+    /// many circuits as it needs of those that are lit, and others when one of these goes dark.
+    pub min_bytes: u64,
 }
 
 /// The description as a record.
@@ -102,6 +105,7 @@ struct RackRecord {
     control_ps: Duration,
     relay: bool,
     averaged: bool,
+    min_bytes: u64,
     circuits_per_path: Option<u32>,
     hello_ps: Duration,
     patience_ps: Option<Duration>,
@@ -133,6 +137,7 @@ impl From<RackRecord> for RackCircuits {
             rules: record.rules,
             routing: record.circuits_per_path.map_or(direct, tables),
             averaged: record.averaged,
+            min_bytes: record.min_bytes,
         }
     }
 }
@@ -188,9 +193,12 @@ impl RackCircuits {
 
     /// Refuses averages of what is not the same whatever the traffic.
     pub(super) fn check_average(&self) -> Result<(), Invalid> {
-        let is_direct = self.routing == RackRouting::Direct { relay: false };
-        if self.averaged && !(is_direct && self.rules.policy == CircuitPolicy::RotorNet) {
-            return Err(Invalid::new("racks: only rotors that do not relay have average circuits"));
+        let is_direct = self.routing == RackRouting::Direct { relay: false } && self.min_bytes == 0;
+        let is_rotor = self.rules.policy == CircuitPolicy::RotorNet && self.rules.seed.is_none();
+        if self.averaged && !(is_direct && is_rotor) {
+            return Err(Invalid::new(
+                "racks: only rotors of shifts, without relaying, have average circuits",
+            ));
         }
         Ok(())
     }

@@ -119,10 +119,11 @@ impl RackLinks {
     fn begin(&mut self, transfers: Transfers, ends: [LinkId; 2], now: Time, links: &mut Links) {
         let Member { from, to, .. } = transfers.members[0];
         let racks = Pair::new(self.rack(from), self.rack(to));
-        let piece = self.pieces.add(transfers, racks, ends, now);
+        let roams = transfers.bytes < self.config.min_bytes;
+        let piece = self.pieces.add(transfers, roams, racks, ends, now);
         if racks.from == racks.to {
             self.pieces.take_route(piece, Route::default(), now, links);
-        } else if let Some(route) = self.route(racks, false) {
+        } else if let Some(route) = self.route(racks, self.way(piece)) {
             self.take_route(piece, route, now, links);
         }
     }

@@ -49,12 +49,24 @@ use bundles::Bundles;
 use lightloom_flowsim::LinkId;
 use lightloom_model::{Duration, Invalid, Rate, ServerId, Time};
 use lightloom_packetsim::Cable;
+use lightloom_schedule::rotornet::RotorMatchings;
 use lightloom_schedule::steps::Estimator;
 use pieces::{Member, Pieces};
 use routes::{ELECTRICAL, Edge, Route, Tree};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use switchboard::Switchboard;
+
+/// Which links bytes may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// As the routing has it.
+    Usual,
+    /// Electrical ones alone.
+    Electrical,
+    /// All circuits that are lit.
+    Lit,
+}
 
 /// The links of racks, and what is on its way between them.
 #[derive(Debug)]
@@ -71,6 +83,8 @@ pub(super) struct RackLinks {
     /// By rack, links to other racks; not those of the core.
     edges: Vec<Vec<Edge>>,
     board: Switchboard,
+    /// Those of rotors that relay.
+    matchings: RotorMatchings,
     pieces: Pieces,
     bundles: Bundles,
     /// Paths from each rack in the present view, where they were asked for.
@@ -116,6 +130,9 @@ impl RackLinks {
             }
         }
         let board = Switchboard::new(config, links)?;
+        let bank = config.banks.first().map_or(RotorMatchings::Shifts { nodes: 0 }, |bank| {
+            config.rules.matchings(config.sizes(bank))
+        });
         for (number, circuit) in (0..).zip(&board.circuits) {
             let edge = Edge { to: circuit.to, link: circuit.link, circuit: Some(number) };
             edges[circuit.from as usize].push(edge);
@@ -130,6 +147,7 @@ impl RackLinks {
             cables,
             edges,
             board,
+            matchings: bank,
             pieces: Pieces::new(config.racks, stores(config, links)),
             bundles: Bundles::new(servers),
             trees: vec![None; config.racks as usize],
@@ -186,25 +204,38 @@ impl RackLinks {
         self.epoch_at = at.saturating_add((missed + 1) * tick);
     }
 
-    /// The path from rack to rack over what tables know, or electrically.
-    fn route(&mut self, racks: Pair<u32>, electrically: bool) -> Option<Route> {
+    /// The path from rack to rack.
+    fn route(&mut self, racks: Pair<u32>, way: Way) -> Option<Route> {
         let Pair { from, to } = racks;
-        let RackRouting::Tables { circuits, .. } = self.config.routing else {
-            let circuit = self.board.circuit(from, to)?;
-            let links = vec![self.board.circuits[circuit as usize].link];
-            return Some(Route { links, circuits: vec![circuit], cost: 0 });
+        let most = match self.config.routing {
+            RackRouting::Tables { circuits, .. } => Some(circuits),
+            RackRouting::Direct { .. } if way == Way::Lit => None,
+            RackRouting::Direct { .. } => {
+                let circuit = self.board.circuit(from, to)?;
+                let links = vec![self.board.circuits[circuit as usize].link];
+                return Some(Route { links, circuits: vec![circuit], cost: 0 });
+            }
         };
         let tree = self.trees[from as usize].get_or_insert_with(|| {
             let is_known = |circuit: u32| self.board.circuits[circuit as usize].known > 0;
-            Tree::new(from, &self.edges, circuits, is_known)
+            Tree::new(from, &self.edges, most, is_known)
         });
-        let over = if electrically { tree.electrical(to) } else { tree.route(to) };
+        let over = if way == Way::Electrical { tree.electrical(to) } else { tree.route(to) };
         let cost = over.as_ref().map_or(u32::MAX, |route| route.cost);
         if self.core_up.is_empty() || cost <= ELECTRICAL {
             return over;
         }
         let links = vec![self.core_up[from as usize], self.core_down[to as usize]];
         Some(Route { links, circuits: Vec::new(), cost: ELECTRICAL })
+    }
+
+    /// Whether bytes wait for a circuit of their pair, but for those that roam.
+    fn is_direct(&self) -> bool {
+        matches!(self.config.routing, RackRouting::Direct { .. })
+    }
+
+    fn way(&self, piece: u32) -> Way {
+        if self.pieces.roams(piece) { Way::Lit } else { Way::Usual }
     }
 
     /// Has a piece take a path, and watches that it is not dark for too long.
@@ -236,10 +267,11 @@ impl RackLinks {
         self.trees.fill(None);
         for piece in self.pieces.active() {
             let ends = self.pieces.ends(piece);
-            if ends.from == ends.to {
+            let way = self.way(piece);
+            if ends.from == ends.to || (self.is_direct() && way == Way::Usual) {
                 continue;
             }
-            let Some(route) = self.route(ends, false) else { continue };
+            let Some(route) = self.route(ends, way) else { continue };
             let is_known = |&circuit: &u32| self.board.circuits[circuit as usize].known > 0;
             let moves = match self.pieces.route(piece) {
                 Some(old) => route.cost < old.cost || !old.circuits.iter().all(is_known),
@@ -275,7 +307,7 @@ impl RackLinks {
                 continue;
             }
             let ends = self.pieces.ends(piece);
-            if let Some(route) = self.route(ends, true)
+            if let Some(route) = self.route(ends, Way::Electrical)
                 && self.pieces.withdraw(piece, now, links)
             {
                 self.take_route(piece, route, now, links);
@@ -298,8 +330,13 @@ impl RackLinks {
                 self.be_patient(at, patience, circuit);
             }
         }
+        let hello = match self.config.routing {
+            RackRouting::Tables { hello, .. } => Some(hello),
+            // When rotors turn is known beforehand.
+            RackRouting::Direct { .. } => (self.config.min_bytes > 0).then_some(Duration::ZERO),
+        };
         if self.board.show(now, links)
-            && let RackRouting::Tables { hello, .. } = self.config.routing
+            && let Some(hello) = hello
         {
             let next = |hello: u64| (at / hello + 1).saturating_mul(hello);
             let renew_at = if hello.0 == 0 { at } else { next(hello.0) };
@@ -349,6 +386,10 @@ impl PartConfig for RackCircuits {
         self.check_average()?;
         if self.routing == (RackRouting::Direct { relay: true }) {
             self.check_relay(network.servers)?;
+        }
+        if self.min_bytes > 0 && matches!(self.routing, RackRouting::Tables { .. }) {
+            let text = "racks: min_bytes is of bytes that wait for a circuit of their pair";
+            return Err(Invalid::new(text));
         }
         for bank in &self.banks {
             self.decider(bank)?;
@@ -433,7 +474,7 @@ impl NetworkPart for RackLinks {
     fn conducted(&mut self, now: Time, token: u64, links: &mut Links, done: &mut Vec<u64>) {
         let Some(piece) = Pieces::of_token(token) else { return };
         if let Some(hop) = self.pieces.next_hop(piece) {
-            let route = self.route(hop, false).expect("racks that relay are joined");
+            let route = self.route(hop, Way::Usual).expect("racks that relay are joined");
             self.pieces.begin_second_hop(piece, route, now, links);
             return;
         }

@@ -44,6 +44,8 @@ struct Piece {
     /// How many transfers are alike.
     count: u32,
     stage: Stage,
+    /// Whether it takes what is lit instead of waiting for a circuit of its pair.
+    roams: bool,
     /// Racks of the source and of the destination.
     racks: Pair<u32>,
     /// The links of its servers, or of their classes.
@@ -68,6 +70,7 @@ impl Default for Piece {
             transfer: 0,
             count: 1,
             stage: Stage::default(),
+            roams: false,
             racks: Pair::new(0, 0),
             ends: [LinkId::default(); 2],
             route: None,
@@ -158,6 +161,7 @@ impl Pieces {
     pub(super) fn add(
         &mut self,
         transfers: Transfers,
+        roams: bool,
         racks: Pair<u32>,
         ends: [LinkId; 2],
         now: Time,
@@ -167,10 +171,9 @@ impl Pieces {
         let count = members.len() as u32;
         self.transfers[transfer] = Transfer { members, priority, pieces: 0 };
         let (since, settled) = (now.0, now.0);
-        let stage = Stage::Whole;
-        let left = bytes;
-        let piece = Piece { count, stage, racks, ends, left, since, settled, ..Piece::default() };
-        self.open(Piece { transfer, ..piece })
+        let (stage, left) = (Stage::Whole, bytes);
+        let piece = Piece { count, stage, roams, racks, ends, ..Piece::default() };
+        self.open(Piece { transfer, left, since, settled, ..piece })
     }
 
     fn open(&mut self, piece: Piece) -> u32 {
@@ -207,6 +210,11 @@ impl Pieces {
 
     pub(super) fn route(&self, piece: u32) -> Option<&Route> {
         self.slots[piece].route.as_ref()
+    }
+
+    /// Whether a piece takes what is lit.
+    pub(super) fn roams(&self, piece: u32) -> bool {
+        self.slots[piece].roams
     }
 
     /// When a piece took its path.
@@ -278,8 +286,8 @@ impl Pieces {
     ) -> Vec<Waiting> {
         let mut direct = Vec::new();
         for number in self.active() {
-            let Piece { stage, racks, settled, ref route, .. } = self.slots[number];
-            if stage != Stage::Whole || racks.from == racks.to {
+            let Piece { stage, roams, racks, settled, ref route, .. } = self.slots[number];
+            if stage != Stage::Whole || roams || racks.from == racks.to {
                 continue;
             }
             let circuits = route.iter().flat_map(|route| &route.circuits);

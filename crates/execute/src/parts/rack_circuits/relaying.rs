@@ -4,11 +4,11 @@
 //! are cut off pieces and sent. First hops that have not ended by the end of the epoch are cut
 //! short: what has arrived is stored, what has not waits at its source again.
 
-use super::RackLinks;
 use super::pieces::Waiting;
+use super::{RackLinks, Way};
 use crate::network::{Links, Pair};
 use lightloom_model::Time;
-use lightloom_schedule::steps::{RotorQueues, rotor_slot};
+use lightloom_schedule::steps::{RotorQueues, rotor_slot_by};
 use rustc_hash::FxHashMap;
 
 impl RackLinks {
@@ -40,7 +40,8 @@ impl RackLinks {
         }
         let sizes = self.config.sizes(&self.config.banks[0]);
         let rotor = self.config.rules.rotor(sizes);
-        let slot = rotor_slot(&mut queues, &rotor, sizes.epoch, turn).expect("sizes were checked");
+        let slot = rotor_slot_by(&mut queues, &rotor, &self.matchings, sizes.epoch, turn)
+            .expect("sizes were checked");
         let relayed = slot.moves.iter().filter(|step| step.to != step.destination);
         let mut waiting: FxHashMap<(u32, u32), Vec<Waiting>> =
             relayed.clone().map(|step| ((step.source, step.destination), Vec::new())).collect();
@@ -101,7 +102,7 @@ impl RackLinks {
     }
 
     fn start_direct(&mut self, piece: u32, racks: Pair<u32>, now: Time, links: &mut Links) {
-        let route = self.route(racks, false).expect("racks that relay are joined");
+        let route = self.route(racks, Way::Usual).expect("racks that relay are joined");
         self.take_route(piece, route, now, links);
     }
 }

@@ -41,15 +41,15 @@ pub(super) struct Tree {
 
 impl Tree {
     /// Over edges that are electrical or whose circuit is known to be lit, at most so many of
-    /// these.
+    /// these, if there is a limit.
     pub(super) fn new(
         from: u32,
         edges: &[Vec<Edge>],
-        most: u32,
+        most: Option<u32>,
         is_known: impl Fn(u32) -> bool,
     ) -> Self {
         let racks = edges.len();
-        let states = racks * (most as usize + 1);
+        let states = racks * (most.unwrap_or(0) as usize + 1);
         let mut tree =
             Self { costs: vec![UNKNOWN; states], before: vec![(from, None); states], racks };
         tree.costs[from as usize] = 0;
@@ -62,8 +62,12 @@ impl Tree {
             for &edge in &edges[rack as usize] {
                 let (next, more) = match edge.circuit {
                     None => (used, ELECTRICAL),
-                    Some(circuit) if used < most && is_known(circuit) => (used + 1, CIRCUIT),
-                    Some(_) => continue,
+                    Some(circuit) if !is_known(circuit) => continue,
+                    Some(_) => match most {
+                        None => (used, CIRCUIT),
+                        Some(most) if used < most => (used + 1, CIRCUIT),
+                        Some(_) => continue,
+                    },
                 };
                 let next = next * racks as u32 + edge.to;
                 let known = tree.costs[next as usize];
@@ -139,7 +143,7 @@ mod tests {
     fn circuits_come_first_and_two_of_them_before_an_electrical_link() {
         let edges = edges(4, &[(0, 1), (1, 2), (0, 2)], &[(0, 2), (2, 3)]);
         let route = |most, dark: &[u32], to| {
-            let tree = Tree::new(0, &edges, most, |circuit| !dark.contains(&circuit));
+            let tree = Tree::new(0, &edges, Some(most), |circuit| !dark.contains(&circuit));
             tree.route(to).map(|route| route.links.iter().map(|link| link.0).collect::<Vec<_>>())
         };
         assert_eq!(route(2, &[], 2), Some(vec![2]));
@@ -147,7 +151,7 @@ mod tests {
         assert_eq!(route(1, &[2], 2), Some(vec![100]));
         assert_eq!(route(2, &[2, 1], 3), Some(vec![100, 101]));
         assert_eq!(route(2, &[0], 1), None);
-        let tree = Tree::new(0, &edges, 2, |_| true);
+        let tree = Tree::new(0, &edges, Some(2), |_| true);
         assert_eq!(tree.electrical(3).unwrap().links, [LinkId(100), LinkId(101)]);
         assert_eq!(tree.electrical(1), None);
     }
@@ -192,7 +196,7 @@ mod tests {
                     }
                 }
             }
-            let tree = Tree::new(0, &edges, most, is_known);
+            let tree = Tree::new(0, &edges, Some(most), is_known);
             for to in 1..6_u32 {
                 let expected = costs[to as usize].into_iter().min().unwrap();
                 let Some(route) = tree.route(to) else {

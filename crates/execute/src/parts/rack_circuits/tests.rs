@@ -1,5 +1,7 @@
 //! Racks driven as a run drives them: closed forms, and laws of random histories.
 
+mod opera;
+
 use super::*;
 use crate::network::Network;
 use crate::packets::{PacketTransport, Place};
@@ -27,6 +29,7 @@ fn rules(policy: CircuitPolicy) -> EpochRules {
         rule: SwitchRule::Greedy,
         turning: Turning::First,
         cycling: Cycling::Fixed,
+        seed: None,
     }
 }
 
@@ -55,6 +58,7 @@ fn racks(racks: u32, switches: u32, policy: CircuitPolicy, routing: RackRouting)
         rules: rules(policy),
         routing,
         averaged: false,
+        min_bytes: 0,
     }
 }
 
@@ -373,7 +377,7 @@ fn wrong_descriptions_are_refused() {
 /// Any of the fabrics.
 fn any_racks() -> impl Strategy<Value = RackCircuits> {
     let times = (50..400_u64, 0..300_u64, 0..500_u64, prop::option::of(1..300_u64));
-    (3..7_u32, 1..4_u32, 0..5_u32, times, prop::bool::ANY).prop_map(
+    (3..7_u32, 1..4_u32, 0..6_u32, times, prop::bool::ANY).prop_map(
         |(count, switches, kind, (dark, control, hello, patience), is_all)| {
             let (hello, patience) = (hello / 100 * 100 * BYTE, patience.map(|time| time * BYTE));
             let mut config = match kind {
@@ -383,6 +387,7 @@ fn any_racks() -> impl Strategy<Value = RackCircuits> {
                 }
                 1 => racks(count, switches, CircuitPolicy::Helios, tables(hello, patience)),
                 2 => racks(count, switches, CircuitPolicy::XnestPlus, tables(hello, patience)),
+                3 => opera::racks(count, switches, is_all, 1 + 10 * dark),
                 _ => clairvoyant(racks(
                     count,
                     switches,
@@ -390,7 +395,7 @@ fn any_racks() -> impl Strategy<Value = RackCircuits> {
                     tables(hello, patience),
                 )),
             };
-            if kind == 1 || kind == 4 {
+            if kind == 1 || kind == 5 {
                 config.core = Some(Rate(GBPS));
             }
             if kind == 2 {
@@ -398,7 +403,7 @@ fn any_racks() -> impl Strategy<Value = RackCircuits> {
                 config.rules.turning = if is_all { Turning::All } else { Turning::First };
             }
             config.timing.dark = Duration(dark * BYTE);
-            config.timing.control = Duration(if kind == 0 { 0 } else { control * BYTE });
+            config.timing.control = Duration(if kind % 3 == 0 { 0 } else { control * BYTE });
             config
         },
     )
@@ -501,7 +506,7 @@ fn average_circuits_take_as_long_but_for_a_cycle() {
     let mut wrong = racks(4, 1, CircuitPolicy::Helios, tables(0, None));
     wrong.averaged = true;
     let network = Network { parts: Vec::new(), ..packet(4) }.with(wrong);
-    let text = "racks: only rotors that do not relay have average circuits";
+    let text = "racks: only rotors of shifts, without relaying, have average circuits";
     assert_eq!(network.validate().unwrap_err().to_string(), text);
 }
 
