@@ -1,5 +1,6 @@
 """The board of public runs: what is kept is what its predictions give, and intervals are honest."""
 
+import csv
 import dataclasses
 import sys
 from pathlib import Path
@@ -124,3 +125,32 @@ def test_the_digest_is_of_the_predictor(tmp_path, monkeypatch):
     assert board.predictor_digest() == before
     (tmp_path / "crates/b.rs").write_text("two")
     assert board.predictor_digest() != before
+
+
+def test_every_row_of_the_page_is_used_or_has_a_reason():
+    with (board.HERE / "unused.csv").open(encoding="utf-8", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert all(row["reason"] and int(row["gpus"]) > 0 for row in rows)
+    assert not any("tokens" in name or "speed" in name for name in rows[0])
+    runs, _ = board.read_runs()
+    used = [run for run in runs if run.source.startswith("megatron-bridge")]
+    readme = (board.HERE / "README.md").read_text(encoding="utf-8")
+    # the page of one configuration has the same speed in two releases
+    assert f"Of {len(rows) + 58} speeds" in readme
+    assert f"{len(rows)} are not here" in readme
+    assert 56 <= len(used) <= 64
+
+
+def test_reruns_are_registered_runs_with_other_options_alone():
+    again = {run.name: run for run in board.read_runs(board.HERE / "reruns.toml")[0]}
+    registered = {run.name: run for run in board.read_runs(board.PLANNED)[0]}
+    assert again.keys() == registered.keys()
+    for name, run in again.items():
+        assert run.published == registered[name].published
+        assert run.plan == registered[name].plan | {"overlap_all_to_all": "batch"}
+
+
+def test_registered_runs_are_among_the_runs_as_they_were_registered():
+    runs = {run.name: run for run in board.read_runs()[0]}
+    for row in board._registered():
+        assert board.inputs_digest(runs[row["run"]]) == row["inputs"]

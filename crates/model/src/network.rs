@@ -32,8 +32,17 @@ impl LocalPace {
         if bytes_per_gpu == 0 {
             return Duration::ZERO;
         }
-        let start_up = self.latency + Duration(self.peer.0.saturating_mul(u64::from(peers)));
-        start_up + self.gpu_rate.transmission(Bytes(bytes_per_gpu))
+        self.start_up(peers) + self.gpu_rate.transmission(Bytes(bytes_per_gpu))
+    }
+
+    /// What an operation with so many others takes before its bytes.
+    pub fn start_up(&self, peers: u32) -> Duration {
+        self.latency + self.hops(u64::from(peers))
+    }
+
+    /// Start-up latency of so many hops from GPU to GPU.
+    pub fn hops(&self, hops: u64) -> Duration {
+        Duration(self.peer.0.saturating_mul(hops))
     }
 }
 

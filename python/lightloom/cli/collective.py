@@ -17,7 +17,7 @@ EXAMPLES = (
 )
 NOTES = (
     "With --bytes an all-to-all is balanced unless --demand says otherwise; with --model it has "
-    "the published gate. The levels of a ring collective, in servers and across, take turns."
+    "the published gate. Ring collectives pass all GPUs of a server, then go to the next."
 )
 
 

@@ -117,7 +117,7 @@ def mean_demand(graphs: Iterable[TaskGraph]) -> MeanDemand:
 
     All-to-alls count the token copies of their block times their bytes, transposed for combine.
     Rings are folded to servers; the volume per ring edge is 2 (n-1)/n of the buffer for an
-    all-reduce and (n-1)/n for a reduce-scatter or all-gather.
+    all-reduce and (n-1)/n for a reduce-scatter or all-gather, among n GPUs.
     """
     steps = [_demand_of(graph) for graph in graphs]
     if len(steps) == 1:
@@ -252,6 +252,8 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
     role_of = np.zeros(len(graph.worker_server), dtype=np.int64)
     #: bytes of the buffer times the ring factor, by family and role
     volume = np.zeros((len(graph.families), len(graph.roles)))
+    #: GPUs of each member that a ring passes
+    on_member = np.ones(len(graph.families), dtype=np.int64)
     for index, role in enumerate(graph.roles):
         role_of[role.workers] = index
         program = role.program
@@ -259,6 +261,7 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
             factor = _RING_FACTOR.get(Collective(int(program.collective[row])))
             if factor is not None and program.family[row] != NO_INDEX:
                 volume[program.family[row], index] += factor * float(program.size[row])
+                on_member[program.family[row]] = 1 + int(program.peers[row])
     merged: dict[tuple[int, ...], tuple[int, float]] = {}
     for number, family in enumerate(graph.families):
         for workers in family.groups():
@@ -268,7 +271,7 @@ def _rings(graph: TaskGraph) -> tuple[RingDemand, ...]:
             # each server once: its workers pass on inside it
             ring = tuple(dict.fromkeys(graph.worker_server[workers].tolist()))
             if buffer > 0 and len(ring) > 1:
-                edge = buffer * (len(workers) - 1) / len(workers)
+                edge = buffer * (1 - 1 / (len(workers) * on_member[number]))
                 phase, size = merged.get(ring, (number, 0.0))
                 merged[ring] = phase, size + edge
     return tuple(

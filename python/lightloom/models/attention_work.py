@@ -34,7 +34,8 @@ def training_flops_per_token(model: Model, seq_len: int) -> float:
     ``N`` has the output projection but not the input table, which is looked up; pairs that the
     causal mask leaves out do not count (they did before: ``12 L h s``), nor does what is
     recomputed. Windows and sparse attention count the pairs that are used; linear attention
-    counts its recurrent form.
+    counts its recurrent form. A module of multi-token prediction goes through the output
+    projection once more.
 
     Parameters
     ----------
@@ -60,7 +61,8 @@ def training_flops_per_token(model: Model, seq_len: int) -> float:
         3.0 * layers * _forward_flops(attention, seq_len)
         for attention, layers in model.attentions.items()
     )
-    return 6.0 * active_parameters(model, "output") + products
+    again = model.mtp_layers * model.vocab_size * model.hidden_size
+    return 6.0 * (active_parameters(model, "output") + again) + products
 
 
 def _forward_flops(attention: Attention, seq_len: int) -> float:

@@ -64,6 +64,7 @@ class Deepseek(SharedExperts):
             attention=self.latent(),
             moe_layers=(False,) * self.num_hidden_layers,
             tied_embeddings=self.tie_word_embeddings,
+            mtp_modules=self.num_nextn_predict_layers or 0,
             notes=self.notes(),
         )
         return self.with_experts(dense, groups)

@@ -4,7 +4,7 @@ A family's class declares the keys it reads, with bounds; its ``to_model`` turns
 ``mapping`` chooses the class. Aliases are resolved before: keys here are the canonical ones.
 
 Shapes follow the reference implementations (Hugging Face transformers, ``models/*/modeling_*.py``).
-Left out, and noted on the model: multi-token prediction layers.
+Left out, and noted on the model: multi-token prediction layers, unless a plan trains them.
 """
 
 from __future__ import annotations
@@ -176,6 +176,7 @@ class GroupedQuery(Family):
             attention=attention,
             moe_layers=(False,) * self.num_hidden_layers,
             tied_embeddings=self.tie_word_embeddings,
+            mtp_modules=self.num_nextn_predict_layers or 0,
             notes=self.notes(),
         )
 

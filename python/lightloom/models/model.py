@@ -186,6 +186,8 @@ class Model:
     ``active_embeddings`` and ``active_router`` say how the publisher counts active parameters.
     ``gate`` is how evenly the gate loads the experts and ``dispatcher`` how copies get to them,
     where a publication says so.
+    ``mtp_layers`` are the last layers that are modules of multi-token prediction (see
+    :mod:`lightloom.models.next_tokens`), ``mtp_modules`` those that the configuration has.
     ``notes`` says what of the configuration is left out; ``sources`` maps ``config``,
     ``parameters``, ``plan`` and ``training`` to text.
     """
@@ -225,6 +227,8 @@ class Model:
     zero_experts: int = 0
     residual_streams: int = 1
     post_norms: bool = False
+    mtp_layers: int = 0
+    mtp_modules: int = field(default=0, compare=False)
     max_positions: int = field(default=0, compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
     sources: dict[str, str] = field(default_factory=dict, compare=False)

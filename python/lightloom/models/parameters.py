@@ -3,7 +3,8 @@
 Counts are of weights, whatever their storage (an FP4 weight is one). What a count includes of the
 embedding tables is an argument, because publishers differ: see
 :data:`lightloom.models.model.EmbeddingConvention`. Totals include both tables by default, active
-counts follow the publisher of the model's family. Multi-token prediction layers are not counted.
+counts follow the publisher of the model's family. Multi-token prediction layers are counted where
+a plan trains them.
 
 Sources of the formulas: the layers of the reference implementations (Hugging Face transformers,
 ``models/*/modeling_*.py``); for latent attention, DeepSeek-V2 (arXiv 2405.04434), section 2.1.
@@ -233,6 +234,11 @@ def output_parameters(model: Model) -> int:
     return matrix + (model.vocab_size if model.lm_head_bias else 0)
 
 
+def mtp_parameters(model: Model) -> int:
+    """Parameters of a module of multi-token prediction beyond its layer: projection and norms."""
+    return 2 * model.hidden_size**2 + 3 * norm_parameters(model)
+
+
 def parameter_parts(
     model: Model, embeddings: EmbeddingConvention = "both"
 ) -> tuple[ParameterCount, ...]:
@@ -270,6 +276,9 @@ def parameter_parts(
         ParameterCount("routed experts", expert_parameters(model), routed, chosen),
         ParameterCount("shared experts", shared_expert_parameters(model), mixtures, mixtures),
         ParameterCount("output projection", output_parameters(model), 1, int(uses_output)),
+        ParameterCount(
+            "multi-token prediction", mtp_parameters(model), model.mtp_layers, model.mtp_layers
+        ),
     )
     return tuple(part for part in parts if part.each and part.count)
 

@@ -25,6 +25,7 @@ from lightloom.models.parameters import (
     embedding_parameters,
     expert_parameters,
     expert_projection_parameters,
+    mtp_parameters,
     norm_parameters,
     output_parameters,
     router_parameters,
@@ -252,12 +253,14 @@ def embedding_per_gpu(model: Model, plan: Plan) -> float:
 def output_per_gpu(model: Model, plan: Plan) -> float:
     """Parameters of the final norm and output projection on each GPU of the last stage.
 
-    A tied table is held by the last stage, too, if that is not the first (as in Megatron).
+    A tied table is held by the last stage, too, if that is not the first (as in Megatron), and so
+    is the table that a module of multi-token prediction reads.
     """
     count = output_parameters(model)
-    if model.tied_embeddings and plan.pp > 1:
+    if (model.tied_embeddings or model.mtp_layers) and plan.pp > 1:
         count += model.vocab_size * model.hidden_size
-    return norm_parameters(model) + count / plan.tp
+    modules = model.mtp_layers * mtp_parameters(model)
+    return norm_parameters(model) + (count + modules) / plan.tp
 
 
 @functools.lru_cache(maxsize=4096)
@@ -373,6 +376,7 @@ class PlanMemory:
         logits = np.zeros(plan.pp)
         # sharded over the vocabulary
         tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+        tokens *= 1 + model.mtp_layers
         logits[-1] = options.logit_bytes * tokens * model.vocab_size / plan.tp
         gradients = self._shards.count(options.sharded != "states")
         return MemoryByStage(

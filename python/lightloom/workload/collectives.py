@@ -60,8 +60,11 @@ def collectives(model: Model, grid: RankGrid, workers: Workers) -> Collectives:
 
 
 def shares_embedding(model: Model, plan: Plan) -> bool:
-    """Whether GPUs of the first and of the last stage alone hold copies of a tied table.
+    """Whether GPUs of the first and of the last stage alone hold copies of a table.
+
+    One that is tied, or that modules of multi-token prediction read, too.
 
     With DualPipe GPUs of both ends hold both stages, whose gradients they add up as all others.
     """
-    return model.tied_embeddings and plan.pp > 1 and plan.copies == 1
+    is_shared = model.tied_embeddings or model.mtp_layers > 0
+    return is_shared and plan.pp > 1 and plan.copies == 1

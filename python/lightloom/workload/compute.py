@@ -475,13 +475,22 @@ class ComputeModel:
         return float(self.kernels.seconds(work))
 
     def head(self, model: Model, tokens: float, tp: int, backward: bool) -> float:
-        """Time of final norm, output projection and loss on the last stage, s."""
-        kernels, vocabulary = self.kernels, model.vocab_size / tp
-        total = kernels.elementwise(tokens / tp * model.hidden_size, 3 if backward else 2)
-        total += kernels.linear_bf16(tokens, model.hidden_size, vocabulary, backward)
+        """Time of final norm, output projection and loss on the last stage, s.
+
+        For each module of multi-token prediction once more, with its projection, two more norms
+        and the embedding of the next tokens.
+        """
+        kernels, vocabulary, hidden = self.kernels, model.vocab_size / tp, model.hidden_size
+        norm = kernels.elementwise(tokens / tp * hidden, 3 if backward else 2)
+        total = norm + kernels.linear_bf16(tokens, hidden, vocabulary, backward)
         # Logits in and out once each way: the fused loss that was measured.
         total += kernels.moved(2 * tokens * vocabulary * BF16, "cross_entropy")
-        return float(kernels.seconds(total))
+        seconds = float(kernels.seconds(total))
+        if not model.mtp_layers:
+            return seconds
+        module = norm + norm + kernels.linear(tokens, 2 * hidden, hidden / tp, backward)
+        again = seconds + float(kernels.seconds(module))
+        return seconds + model.mtp_layers * (again + self.embedding(model, tokens, tp, backward))
 
     def optimizer(self, parameters_per_gpu: float) -> float:
         """Time of Adam on the parameters that this GPU updates, s."""

@@ -129,13 +129,14 @@ class _Transfers:
         for family in np.unique(program.family[task]):
             here = task & (program.family == family)
             passes = np.where(program.collective[here] == Collective.ALL_REDUCE, 2.0, 1.0)
-            buffer = float((passes * program.size[here]).sum())
+            sizes, on_member = passes * program.size[here], 1 + program.peers[here]
             groups = self._graph.families[family]
             for group in groups.groups():
                 which = np.isin(group, role.workers)
                 n = len(group)
                 if n > 1 and which.any():
-                    size = np.full(int(which.sum()), buffer * (n - 1) / n)
+                    edge = float((sizes * (1 - 1 / (n * on_member))).sum())
+                    size = np.full(int(which.sum()), edge)
                     yield self._aligned(group[which], np.roll(group, -1)[which], size)
             local = self._groups_of(groups.name)
             yield from self._evenly(role.workers, float(program.inside[here].sum()), local)

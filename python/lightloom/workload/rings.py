@@ -1,10 +1,11 @@
-"""Ring collectives over groups of GPUs, in two levels: inside servers, then across them.
+"""Ring collectives over groups of GPUs: each passes the GPUs of a server, then goes to the next.
 
-A group of GPUs that has ``n`` members on each of ``s`` servers reduces inside each server first
-(every GPU keeps ``1/n`` of its buffer), then ``n`` rings of ``s`` GPUs carry the shares across
-servers, then the result is gathered inside servers (the hierarchical all-reduce of MixNet,
-section 5.3, with one ring per GPU instead of one gateway). Rings of the GPUs of one worker run
-along the same workers, so the task graph keeps one ring of workers with the sum of their shares.
+A group of GPUs that has ``n`` members on each of ``s`` servers has ``n`` rings of all ``N = n s``
+of them, as NCCL builds them: each carries ``1/n`` of the buffer and leaves a server over the NIC of
+another GPU. So ``(N-1)/N`` of the buffer crosses between a server and the next, and each GPU sends
+``(n-1)/n`` of ``(N-1)/N`` of its buffer to the next one inside, at the same time. Rings of the GPUs
+of one worker run along the same workers, so the task graph keeps one ring of workers with the sum
+of their shares.
 """
 
 from __future__ import annotations
@@ -54,7 +55,14 @@ class RingGroups:
     def local(self, buffer_bytes: float, ring: Collective) -> int:
         """Bytes that each GPU moves inside its server."""
         passes = 2 if ring == Collective.ALL_REDUCE else 1
-        return round(passes * buffer_bytes * (self.on_server - 1) / self.on_server)
+        return round(passes * buffer_bytes * share_inside(self.on_server, self.servers))
+
+
+def share_inside(on_server: int, servers: int) -> float:
+    """Share of a buffer that each GPU sends inside its server as it goes around a ring once."""
+    if servers == 1:
+        return 1 - 1 / on_server
+    return (1 - 1 / on_server) * (1 - 1 / (on_server * servers))
 
 
 def ring_groups(name: str, groups: Ranks, workers: Workers) -> RingGroups:

@@ -145,7 +145,8 @@ def _group_bytes(graph: TaskGraph, role: Role, task: int, size: int) -> int:
         # all but the last of each group pass the buffer on
         return round(size * float(((length - 1) / np.maximum(length, 1)).sum()))
     passes = 2 if collective == Collective.ALL_REDUCE else 1
-    shares = passes * (length - 1) / np.maximum(length, 1)
+    gpus = length * (1 + int(role.program.peers[task]))
+    shares = np.where(length > 1, passes * (1 - 1 / gpus), 0)
     return round(size * float(shares.sum()))
 
 

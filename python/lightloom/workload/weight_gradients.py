@@ -55,7 +55,8 @@ def weight_times(model: Model, plan: Plan, compute: ComputeModel, scale: float) 
             else 0
         ),
         embedding=0,
-        head=added((tokens, hidden, model.vocab_size / tp), linear=False),
+        head=(1 + model.mtp_layers) * added((tokens, hidden, model.vocab_size / tp), linear=False)
+        + (model.mtp_layers * added((tokens, 2 * hidden, hidden / tp)) if model.mtp_layers else 0),
     )
 
 

@@ -61,22 +61,38 @@ def test_a_large_all_to_all_on_a_rail_takes_its_bytes_over_the_nics():
 @pytest.mark.parametrize(
     ("collective", "passes"), [("all-reduce", 2), ("all-gather", 1), ("reduce-scatter", 1)]
 )
-def test_rings_in_two_levels_by_hand(collective, passes):
-    """Inside servers of 8 first, then each GPU's eighth around 8 servers."""
-    (one,) = run(collective, size_bytes=(800_000_000,))
-    assert one.network_bytes == pytest.approx(passes * 100_000_000 * 7 / 8)
-    assert one.carried_bytes["nvswitch"] / 64 == pytest.approx(passes * 700_000_000)
+def test_rings_of_all_gpus_by_hand(collective, passes):
+    """Eight rings of 64 GPUs: 63/64 of the buffer around, a seventh as much over NICs as inside."""
+    (one,) = run(collective, size_bytes=(4_032_000_000,))
+    assert one.network_bytes == pytest.approx(passes * 504e6 * 63 / 64)
+    assert one.carried_bytes["nvswitch"] / 64 == pytest.approx(passes * 7 * 504e6 * 63 / 64)
     machines = Cluster.of(gpus=64, rate_gbps=400, gpu="h100")
-    inside_s = passes * 8 * 700e6 / machines.nvswitch().collective_rate_bps
+    inside_s = passes * 8 * 7 * 504e6 * 63 / 64 / machines.nvswitch().collective_rate_bps
     across_s = 8 * one.network_bytes / machines.nic_rate_bps
-    assert one.time_s == pytest.approx(inside_s + across_s, rel=0.05)
+    assert one.time_s == pytest.approx(max(inside_s, across_s), rel=0.05)
     assert one.bus_bandwidth == pytest.approx(passes * one.algorithm_bandwidth * 63 / 64)
 
 
-def test_an_all_reduce_is_its_two_halves():
-    (whole,) = run("all-reduce", size_bytes=(100_000_000,))
-    halves = [run(name, size_bytes=(100_000_000,))[0] for name in ("all-gather", "reduce-scatter")]
-    assert whole.time_s == pytest.approx(sum(one.time_s for one in halves), rel=0.05)
+def test_an_all_reduce_is_its_two_halves_or_a_tree():
+    def times(size):
+        names = ("all-reduce", "all-gather", "reduce-scatter")
+        return [run(name, size_bytes=(size,))[0].time_s for name in names]
+
+    whole, *halves = times(4_032_000_000)
+    assert whole == pytest.approx(sum(halves), rel=0.05)
+    whole, *halves = times(100_000)
+    assert whole < 0.3 * sum(halves)
+
+
+#: what a user of NCCL reports of reduce-scatters, about, GB/s by servers of 8 H100 at 400 Gb/s
+#: (github.com/NVIDIA/nccl/issues/1229), and NVIDIA of two (nccl-tests, issue 290: 46 to 48 a NIC)
+REPORTED = {2: 376, 4: 360, 8: 345, 16: 320, 32: 300, 64: 280, 128: 260}
+
+
+@pytest.mark.parametrize("servers", REPORTED)
+def test_rings_of_many_servers_are_as_fast_as_reported(servers):
+    (one,) = run("reduce-scatter", gpus=8 * servers, size_bytes=(4_000_000_000,))
+    assert one.bus_bandwidth / 1e9 == pytest.approx(REPORTED[servers], rel=0.2)
 
 
 def test_more_bytes_take_longer_and_reach_more_bandwidth():

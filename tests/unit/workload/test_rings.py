@@ -33,17 +33,19 @@ def test_experts_reduce_between_replicas_of_the_same_member():
     assert lists == [[0, 4], [1, 5], [2, 6], [3, 7]]
 
 
-def test_a_server_reduces_inside_first():
+def test_a_ring_passes_all_gpus_of_a_server():
     plan = Plan(gpus=32, tp=1, ep=8, dp=4)
     ring, lists = rings(plan, "dense-gradient")
     assert lists == [[0, 1, 2, 3]]
     assert (ring.on_server, ring.servers) == (8, 4)
     # 8 GPUs each carry an eighth of the same buffer
     assert ring.crossing(800) == 800
-    assert ring.local(800, Collective.ALL_REDUCE) == 2 * 700
-    assert (
-        ring.local(800, Collective.REDUCE_SCATTER) == ring.local(800, Collective.ALL_GATHER) == 700
-    )
+    # seven of eight edges of each ring of 32 GPUs are inside
+    assert ring.local(3200, Collective.ALL_REDUCE) == 2 * 3200 * 31 / 32 * 7 / 8
+    for half in (Collective.REDUCE_SCATTER, Collective.ALL_GATHER):
+        assert ring.local(25600, half) == 25600 * 31 / 32 * 7 / 8
+    one_server, _ = rings(Plan(gpus=8, tp=1, ep=8, dp=1), "dense-gradient")
+    assert one_server.local(800, Collective.ALL_REDUCE) == 2 * 700
 
 
 def test_two_workers_of_a_server_share_the_buffer():

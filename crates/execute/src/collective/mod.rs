@@ -11,7 +11,8 @@ pub use ring::{ring_edge_bytes, ring_steps};
 
 impl Circulation {
     /// Of so many members, of which some are `absent` for each that is there: only the edges that
-    /// leave the others are counted. Two members or more.
+    /// leave the others are counted. Two members or more; a ring passes each GPU of a member and
+    /// its peers inside.
     pub(crate) fn new(collective: &Collective, present: usize, absent: u32) -> Self {
         let members = present * (1 + absent as usize);
         let bytes = match collective.payload {
@@ -20,7 +21,7 @@ impl Circulation {
         };
         let all = match collective.kind {
             CollectiveKind::Broadcast => chain::broadcast(bytes, members),
-            kind => ring::around(kind, bytes, members),
+            kind => ring::around(kind, bytes, members, 1 + collective.inside.peers as usize),
         };
         Self { edges: all.edges.min(present as u64), ..all }
     }

@@ -4,9 +4,11 @@
 use super::circulation::Circulation;
 use lightloom_model::CollectiveKind;
 
-pub(super) fn around(kind: CollectiveKind, bytes: u64, members: usize) -> Circulation {
+/// Around members that are so many GPUs of the ring each. With several, the ring passes all GPUs of
+/// a member before it goes on to the next: each edge carries the share of the whole ring.
+pub(super) fn around(kind: CollectiveKind, bytes: u64, members: usize, gpus: usize) -> Circulation {
     Circulation {
-        edge_bytes: ring_edge_bytes(kind, bytes, members),
+        edge_bytes: ring_edge_bytes(kind, bytes, members * gpus),
         edges: members as u64,
         steps: ring_steps(kind, members),
     }
@@ -33,13 +35,18 @@ mod tests {
     #[test]
     fn an_all_reduce_is_a_reduce_scatter_and_an_all_gather() {
         for members in 2..9 {
-            let of = |kind| around(kind, 840, members);
+            let of = |kind| around(kind, 840, members, 1);
             let (scatter, gather) = (CollectiveKind::ReduceScatter, CollectiveKind::AllGather);
             let whole = of(CollectiveKind::AllReduce);
             assert_eq!(whole.steps, of(scatter).steps + of(gather).steps);
             assert_eq!(whole.edge_bytes, of(scatter).edge_bytes + of(gather).edge_bytes);
             assert!(whole.is_closed(members));
         }
+        // Of 3 members with 2 GPUs each five sixths go over each edge, in two steps.
+        let [gather, reduce] = [CollectiveKind::AllGather, CollectiveKind::AllReduce]
+            .map(|kind| around(kind, 12, 3, 2));
+        assert_eq!((gather.edge_bytes, gather.steps, gather.edges), (10, 2, 3));
+        assert_eq!((reduce.edge_bytes, reduce.steps, reduce.edges), (20, 4, 3));
         assert_eq!(ring_edge_bytes(CollectiveKind::AllGather, 10, 3), 7);
         assert_eq!(ring_edge_bytes(CollectiveKind::AllReduce, u64::MAX, 8), u64::MAX);
     }

@@ -1,17 +1,22 @@
 //! Ring collectives: n fluid flows and the latencies of their steps, not 2 n (n-1) flows.
 //!
 //! A group of a family is a communicator: its collectives run one after another, in the order in
-//! which all members have reached them, as those of NCCL do. When its turn comes: half of the part
-//! inside workers, then one flow per edge, then the start-up latency, then the other half. The part
-//! inside of L bytes per GPU takes NVSwitch latency plus L / GPU rate, unless rings of other
-//! communicators are inside the same worker ([`super::nvswitch`]); across workers, flows share
-//! links. What each edge carries, and in how many steps, is the kind's
-//! ([`crate::collective`]), divided among the orders of the ring: one on a packet fabric; both
-//! directions, and all cycles of the topology, on fixed circuits (see `parts::cycles`). In each
+//! which all members have reached them, as those of NCCL do. When its turn comes, the part inside
+//! workers and one flow per edge begin; when the last of them has ended, the start-up latency is
+//! left: a ring over all GPUs of several servers keeps NVSwitch and NICs busy at once. The part
+//! inside of L bytes per GPU takes L / GPU rate, unless rings of other communicators are inside the
+//! same worker ([`super::nvswitch`]); across workers, flows share links. What each edge carries,
+//! and in how many steps, is the kind's ([`crate::collective`]), divided among the orders of the
+//! ring: one on a packet fabric; both directions, and all cycles of the topology, on fixed circuits
+//! (see `parts::cycles`). In each
 //! step a chunk crosses one edge, so over all steps the chain of chunks goes around the ring and
 //! the start-up latency is steps times the mean latency of the edges, and of the start-up of a
-//! message over those between servers, of the slowest order. Chunks that leave or
-//! arrive over NICs of other GPUs are copied as those of messages are.
+//! message over those between servers, of the slowest order, after each of which a chunk hops from
+//! GPU to GPU inside the worker. Chunks that leave or arrive over NICs of other GPUs are copied as
+//! those of messages are.
+//!
+//! An all-reduce over several GPUs of each worker is a tree where that ends sooner: twice the depth
+//! of it in steps, at 0.92 of the ring's bandwidth (NCCL 2.30, `src/graph/tuning.cc`).
 
 use super::accounts::Span;
 use super::completion::{self, End, Tasks};
@@ -26,7 +31,8 @@ use crate::network::{Division, Pair, PartId, RingOrder, Share};
 use crate::slab::Slab;
 use crate::turns::Together;
 use lightloom_model::{
-    Collective, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time, WorkerId,
+    Collective, CollectiveKind, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time,
+    WorkerId,
 };
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -45,13 +51,14 @@ enum Stage {
     /// Not all members have joined it, or earlier rings of its communicator are not done.
     #[default]
     Pending,
-    /// The first half of the part inside workers.
-    Before,
-    /// Flows over its edges, then its start-up.
-    Edges,
-    /// The second half of the part inside workers, or all of it where there is one worker.
-    After,
+    /// Flows over its edges and the parts inside workers.
+    Bytes,
+    /// What software and latencies take beyond that.
+    StartUp,
 }
+
+/// Share of a ring's bandwidth that a tree has, in hundredths.
+const TREE: u64 = 92;
 
 /// A ring collective that some members have joined.
 #[derive(Debug, Default)]
@@ -76,6 +83,8 @@ struct Ring<'a> {
     /// End of the edges inside servers, and of copies.
     local_edges: Time,
     startup: Duration,
+    /// The start-up of a tree, where there is one.
+    tree: Option<Duration>,
     end: Option<End>,
     waiting: Vec<Waiter<'a>>,
     /// Streams that still have to take the end, as far as members have joined.
@@ -97,6 +106,12 @@ impl<'a> Ring<'a> {
 
     fn collective(&self) -> &'a Collective {
         self.task().collective().expect("rings are joined by collectives")
+    }
+
+    /// What is left after the bytes, which took so long around a ring.
+    fn startup_after(&self, bytes: Duration) -> Duration {
+        let Some(tree) = self.tree else { return self.startup };
+        self.startup.min(tree + Duration(bytes.0 / TREE * (100 - TREE)))
     }
 }
 
@@ -144,38 +159,41 @@ impl<'a> Rings<'a> {
         self.take_or_wait(context, number, Waiter { stream: id, task, is_alongside: false })
     }
 
-    /// Has a ring proceed whose turn, or whose second half, was scheduled for now.
+    /// Has a ring proceed whose turn, or whose end, was scheduled for now.
     pub(super) fn proceed(&mut self, context: &mut Context<'a>, number: u32) {
         match self.entries[number].stage {
             Stage::Pending => self.begin(context, number),
-            Stage::Edges => self.inside(context, number, Stage::After),
-            Stage::Before | Stage::After => unreachable!("parts inside workers end otherwise"),
+            Stage::StartUp => self.finish(context, number),
+            Stage::Bytes => unreachable!("bytes end otherwise"),
         }
     }
 
+    /// Starts the parts inside workers, and the flows between them.
     fn begin(&mut self, context: &mut Context<'a>, number: u32) {
         let ring = &mut self.entries[number];
         ring.began = context.now;
-        let alone = members(context, ring.key).len() == 1;
-        self.inside(context, number, if alone { Stage::After } else { Stage::Before });
-    }
-
-    /// Starts the part of this stage inside every worker.
-    fn inside(&mut self, context: &mut Context<'a>, number: u32, stage: Stage) {
-        let ring = &mut self.entries[number];
-        ring.stage = stage;
+        ring.stage = Stage::Bytes;
+        ring.local_edges = context.now;
         let members = members(context, ring.key);
+        let inside = ring.collective().inside;
+        let mut slowest = Duration::ZERO;
         for &member in members {
-            let whole = context.inside_time(ring.collective().inside, member);
-            let first = Duration(if members.len() == 1 { 0 } else { whole.0 / 2 });
-            let part = if stage == Stage::Before { first } else { whole - first };
+            let whole = context.inside_time(inside, member);
+            let start_up = context.fabric.nvswitch().gather.start_up(inside.peers).min(whole);
+            // Where nothing crosses, rings that share a worker share its start-ups, too.
+            let part = if members.len() == 1 { whole } else { whole - start_up };
+            slowest = slowest.max(whole - part);
             if part > Duration::ZERO {
                 ring.pieces_left += 1;
                 self.nvswitches.start(context, member, number, part);
             }
         }
-        if ring.pieces_left == 0 {
-            self.inside_over(context, number);
+        ring.startup = slowest;
+        if members.len() > 1 {
+            self.start_flows(context, number);
+        }
+        if self.entries[number].pieces_left == 0 {
+            self.bytes_done(context, number);
         }
     }
 
@@ -187,25 +205,13 @@ impl<'a> Rings<'a> {
         generation: u32,
     ) {
         for number in self.nvswitches.done(context, worker, generation) {
-            self.entries[number].pieces_left -= 1;
-            if self.entries[number].pieces_left == 0 {
-                self.inside_over(context, number);
-            }
-        }
-    }
-
-    fn inside_over(&mut self, context: &mut Context<'a>, number: u32) {
-        match self.entries[number].stage {
-            Stage::Before => self.start_flows(context, number),
-            Stage::After => self.finish(context, number),
-            Stage::Pending | Stage::Edges => unreachable!("no part is inside"),
+            self.piece_done(context, number);
         }
     }
 
     /// Starts the flows of all edges.
     fn start_flows(&mut self, context: &mut Context<'a>, number: u32) {
         let ring = &mut self.entries[number];
-        ring.stage = Stage::Edges;
         let members = members(context, ring.key);
         let circulation = circulation(context, ring);
         let is_closed = circulation.is_closed(members.len());
@@ -246,22 +252,29 @@ impl<'a> Rings<'a> {
         let late = context.start_together(shape, stretch, task.priority, flows);
         let ring = &mut self.entries[number];
         ring.late = late;
-        ring.pieces_left = edges.len() as u32;
+        ring.pieces_left += edges.len() as u32;
         // All orders together send an edge's bytes from a worker to its neighbors on its server.
         let gpus = u64::from(context.placement.gpus);
         let (own, peers) = (circulation.edge_bytes.div_ceil(gpus), members.len() as u32 - 1);
         let own = context.fabric.nvswitch().gather.time(own, peers);
         let local = if ring.has_local_edges { own } else { Duration::ZERO };
-        let in_flight = u64::from(context.fabric.links.ends_on_arrival());
-        let steps = u128::from(circulation.steps - in_flight);
-        // Packets bring the latency of the last step with them, but no software.
-        let both =
-            u128::from(longest) * steps + u128::from(start_ups) * u128::from(circulation.steps);
-        let startup = both / u128::from(circulation.edges);
-        ring.startup = Duration(u64::try_from(startup).unwrap_or(u64::MAX));
         ring.local_edges = context.now + local.max(ring.copies);
-        if ring.pieces_left == 0 {
-            self.edges_done(context, number);
+        // Packets bring the latency of the last step with them, but no software.
+        let in_flight = u64::from(context.fabric.links.ends_on_arrival());
+        let steps_take = |steps: u64| {
+            let latencies = u128::from(longest) * u128::from(steps - in_flight);
+            let both = latencies + u128::from(start_ups) * u128::from(steps);
+            Duration(u64::try_from(both / u128::from(circulation.edges)).unwrap_or(u64::MAX))
+        };
+        let gather = context.fabric.nvswitch().gather;
+        let peers = u64::from(ring.collective().inside.peers);
+        let inside = ring.startup;
+        let hops = gather.hops(circulation.steps.saturating_mul(peers));
+        ring.startup = inside + steps_take(circulation.steps) + hops;
+        let is_reduced = ring.collective().kind == CollectiveKind::AllReduce;
+        if is_reduced && peers > 0 && context.fabric.joins_all() {
+            let depth = u64::from((circulation.steps / 2 + 1).ilog2());
+            ring.tree = Some(inside + steps_take(2 * depth) + gather.hops(peers));
         }
     }
 
@@ -297,24 +310,28 @@ impl<'a> Rings<'a> {
         (longest, start_up)
     }
 
-    /// A flow of a ring has finished.
+    /// A flow of a ring, or its part inside a worker, has finished.
     pub(super) fn piece_done(&mut self, context: &mut Context<'a>, number: u32) {
         self.entries[number].pieces_left -= 1;
         if self.entries[number].pieces_left == 0 {
-            self.edges_done(context, number);
+            self.bytes_done(context, number);
         }
     }
 
-    fn edges_done(&mut self, context: &mut Context<'a>, number: u32) {
-        let ring = &self.entries[number];
-        let circulation = circulation(context, ring);
-        let bytes = circulation.edge_bytes * circulation.edges;
-        context.receive(context.purpose(ring.task()), bytes);
-        let over = context.now.max(ring.local_edges) + ring.startup;
+    fn bytes_done(&mut self, context: &mut Context<'a>, number: u32) {
+        let ring = &mut self.entries[number];
+        ring.stage = Stage::StartUp;
+        if members(context, ring.key).len() > 1 {
+            let circulation = circulation(context, ring);
+            let bytes = circulation.edge_bytes * circulation.edges;
+            context.receive(context.purpose(ring.task()), bytes);
+        }
+        let done = context.now.max(ring.local_edges);
+        let over = done + ring.startup_after(done.since(ring.began));
         if over > context.now {
             context.schedule(over, Event::Ring(number));
         } else {
-            self.inside(context, number, Stage::After);
+            self.finish(context, number);
         }
     }
 

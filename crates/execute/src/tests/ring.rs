@@ -4,11 +4,12 @@ use super::{NIC, RING, US, carried, compute, line, one_ring, play, ring, spent, 
 use crate::Outcome;
 use crate::network::Network;
 use crate::parts::{Cycle, Direct, Route};
-use crate::testing::{DP, GBPS, PP, direct, empty_graph, packet, task};
+use crate::testing::{DP, GBPS, direct, empty_graph, packet};
 use lightloom_model::{
-    Amount, Circuit, CollectiveKind, Duration, FamilyId, NvSwitch, Peer, Priority, Rate, Role,
-    StartUp, StreamIndex, Tag, Task, TaskGraph, TaskKind, WorkerId,
+    Amount, Circuit, CollectiveKind, Duration, FamilyId, NvSwitch, Payload, Priority, Rate,
+    StartUp, TaskGraph, TaskKind,
 };
+use proptest::prelude::*;
 
 const SIZE: u64 = 8_000_000;
 
@@ -59,10 +60,100 @@ fn a_ring_of_one_is_its_local_stage() {
 }
 
 #[test]
-fn the_local_stage_is_added() {
-    let with = play(&graph(4, CollectiveKind::AllReduce, 900_000), &packet(4));
-    let without = play(&graph(4, CollectiveKind::AllReduce, 0), &packet(4));
-    assert_eq!(with.step.0, without.step.0 + 4 * US);
+fn the_part_inside_workers_and_the_edges_run_at_once() {
+    let kind = CollectiveKind::AllReduce;
+    let edges = SIZE * 2 * 3 / 4 * NIC / 8;
+    for (local, inside) in [(900_000, 2 * US), (45_000_000, 100 * US)] {
+        let step = play(&graph(4, kind, local), &packet(4)).step.0;
+        // 2 us before the bytes inside, 12 us of steps.
+        assert_eq!(step, edges.max(inside) + 2 * US + 12 * US);
+    }
+}
+
+/// A ring over `gpus` of each of `members` workers, with what it moves inside.
+fn ring_of_gpus(kind: CollectiveKind, members: u32, gpus: u32, buffer: u64) -> TaskGraph {
+    let ranks = u64::from(members * gpus);
+    let passes = if kind == CollectiveKind::AllReduce { 2 } else { 1 };
+    let around = passes * buffer * (ranks - 1) / ranks;
+    let mut graph = graph(members, kind, around * u64::from(gpus - 1) / u64::from(gpus));
+    let TaskKind::Collective(collective) = &mut graph.roles[0].tasks[0].kind else {
+        unreachable!("a ring")
+    };
+    collective.payload = Payload::Bytes(buffer);
+    collective.inside.peers = gpus - 1;
+    graph
+}
+
+/// A network whose hops between GPUs take 3 us, and steps between servers 14 us of software.
+fn with_hops(servers: u32) -> Network {
+    let mut network = packet(servers);
+    network.nvswitch.gather.peer = Duration(3 * US);
+    Network { start_up: StartUp { message: Duration(14 * US), ..StartUp::default() }, ..network }
+}
+
+#[test]
+fn a_ring_of_all_gpus_takes_its_slower_level_and_its_hops() {
+    let (members, gpus) = (4_u64, 8_u64);
+    for (kind, passes) in [(CollectiveKind::AllGather, 1), (CollectiveKind::AllReduce, 2)] {
+        // So little that a tree is no faster but for its hops, then so much that a ring is.
+        let size = 3_200_000_000;
+        let graph = ring_of_gpus(kind, 4, 8, size);
+        let outcome = play(&graph, &with_hops(4));
+        let edge = passes * size * 31 / 32;
+        let inside = (edge * 7 / 8 * 1000).div_ceil(450);
+        let hops = (gpus - 1) * 3 * US;
+        let steps = passes * (members - 1) * (2 * US + 14 * US + hops);
+        let begun = 2 * US + hops;
+        assert_eq!(outcome.step.0, (edge * NIC / 8).max(inside) + begun + steps, "{kind:?}");
+        assert_eq!(carried(&outcome, "dp")[1], members * edge);
+    }
+}
+
+#[test]
+fn an_all_reduce_of_little_over_many_servers_is_a_tree() {
+    let hops = 7 * 3 * US;
+    for (members, depth) in [(16, 4), (64, 6), (100, 6)] {
+        let time =
+            |kind| play(&ring_of_gpus(kind, members, 8, 1_000_000), &with_hops(members)).step.0;
+        let ranks = u64::from(members) * 8;
+        let edge = (2_000_000 * (ranks - 1)).div_ceil(ranks);
+        let bytes = edge * NIC / 8;
+        let steps = 2 * depth * (2 + 14) * US;
+        let expected = bytes + bytes / 92 * 8 + 2 * US + hops + steps + hops;
+        assert!(time(CollectiveKind::AllReduce).abs_diff(expected) < 100, "{members} servers");
+        assert!(2 * time(CollectiveKind::AllGather) > 2 * expected, "no tree gathers");
+    }
+    // One GPU of each server, or circuits: a ring.
+    let alone = play(&ring_of_gpus(CollectiveKind::AllReduce, 16, 1, 1_000_000), &with_hops(16));
+    assert!(alone.step.0 >= 2 * 15 * 16 * US);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// More bytes never take less, by no more than they alone would, and no ring is faster than
+    /// what it moves inside or between workers.
+    #[test]
+    fn rings_of_gpus_grow_with_their_bytes(
+        kind in prop::sample::select(vec![CollectiveKind::AllReduce, CollectiveKind::AllGather]),
+        members in 2_u32..40,
+        gpus in 1_u32..9,
+        size in 1_u64..2_000_000_000,
+        more in 0_u64..1_000_000,
+    ) {
+        let network = with_hops(members);
+        let time = |size| play(&ring_of_gpus(kind, members, gpus, size), &network).step.0;
+        let (less, more_time) = (time(size), time(size + more));
+        prop_assert!(less <= more_time + 100);
+        let each = NIC as f64 / 8.0;
+        let most = more as f64 * 2.0 * each.max(1.0 / 0.45) * 1.1 + 1000.0;
+        prop_assert!((more_time as f64) < less as f64 + most);
+        let passes = if kind == CollectiveKind::AllReduce { 2.0 } else { 1.0 };
+        let ranks = f64::from(members * gpus);
+        let edge = passes * size as f64 * (ranks - 1.0) / ranks;
+        let inside = edge * f64::from(gpus - 1) / f64::from(gpus) / 0.45;
+        prop_assert!(less as f64 + 1000.0 >= (edge * each).max(inside));
+    }
 }
 
 #[test]
@@ -333,44 +424,6 @@ fn rings_of_higher_priority_go_first() {
     assert_eq!(run([3, 3]), 2 * alone);
     assert_eq!(run([1, 0]), alone);
     assert_eq!(run([0, 1]), 2 * alone);
-}
-
-#[test]
-fn half_of_the_part_inside_workers_comes_before_the_edges_and_half_after() {
-    // 4 us inside: edges take the time from 2 us on, and leave the NICs free before and after.
-    let kind = CollectiveKind::AllReduce;
-    let mut graph = graph(4, kind, 900_000);
-    let edges = SIZE * 2 * 3 / 4 * NIC / 8;
-    let step = edges + 12 * US + 4 * US;
-    assert_eq!(play(&graph, &packet(4)).step.0, step);
-    let bytes = 2 * US * 8 / NIC;
-    let on_stream = |task: Task| Task { stream: StreamIndex(1), ..task };
-    let peer = Peer::Member { family: RING, place: 1 };
-    let from = Peer::Member { family: RING, place: 0 };
-    let ends = [
-        TaskKind::Send { peer, tag: Tag(0), bytes: Amount::Fixed(bytes) },
-        TaskKind::Receive { peer: from, tag: Tag(0) },
-    ];
-    graph.roles = (0..4)
-        .map(|worker: u32| Role {
-            name: format!("worker {worker}"),
-            workers: vec![WorkerId(worker)],
-            tasks: graph.roles[0].tasks.clone(),
-        })
-        .collect();
-    let with_message = |start: u64| {
-        let mut graph = graph.clone();
-        graph.roles[0].tasks.extend([compute(start), task(ends[0], PP)].map(on_stream));
-        graph.roles[1].tasks.push(on_stream(task(ends[1], PP)));
-        play(&graph, &packet(4)).step.0
-    };
-    // 2 us on the sender's NICs, before the edges and after them; else the edges are as late.
-    assert_eq!(with_message(0), step);
-    assert_eq!(with_message(2 * US + edges), step);
-    for start in [US, 2 * US, 10 * US, US + edges] {
-        let shared = (2 * US).min(start).min(2 * US + edges - start);
-        assert_eq!(with_message(start), step + shared, "from {start} on");
-    }
 }
 
 #[test]

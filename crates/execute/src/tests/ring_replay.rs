@@ -10,7 +10,7 @@ use crate::network::Network;
 use crate::testing::{DP, WORK, empty_graph, family, packet, task};
 use crate::{ring_edge_bytes, ring_steps};
 use lightloom_model::{
-    Amount, Collective, CollectiveKind, FamilyId, Handle, Inside, Payload, TableId, Task,
+    Amount, Collective, CollectiveKind, Duration, FamilyId, Handle, Inside, Payload, TableId, Task,
     TaskGraph, TaskKind, WorkerTable,
 };
 use proptest::prelude::*;
@@ -20,6 +20,8 @@ use std::collections::VecDeque;
 const NICS: f64 = 2.5;
 const PORT: f64 = 1000.0 / 450.0;
 const LATENCY: f64 = 2.0 * US as f64;
+/// Of a hop between GPUs of a worker.
+const HOP: f64 = 3.0 * US as f64;
 
 #[derive(Debug, Clone)]
 enum Step {
@@ -35,6 +37,8 @@ struct RingStep {
     bytes: u64,
     /// Bytes of each GPU inside its worker.
     inside: u64,
+    /// Other GPUs of each worker that it passes.
+    peers: u32,
     /// Whether it runs until the end of the program at most, or holds its stream.
     in_background: bool,
 }
@@ -97,15 +101,41 @@ impl RingStep {
             kind: self.kind,
             family: Some(FamilyId(1 + self.family as u32)),
             payload: Payload::Bytes(self.bytes),
-            inside: Inside { per_gpu: Amount::Fixed(self.inside), total: None, peers: 0 },
+            inside: Inside { per_gpu: Amount::Fixed(self.inside), total: None, peers: self.peers },
             asynchronous: self.in_background,
         };
         task(TaskKind::Collective(collective), DP)
     }
 
-    /// Time inside a worker, without any other ring.
+    /// Time of the bytes inside a worker, without any other ring.
     fn inside_time(self) -> f64 {
-        if self.inside == 0 { 0.0 } else { LATENCY + (self.inside as f64 * PORT).ceil() }
+        (self.inside as f64 * PORT).ceil()
+    }
+
+    /// Time before them.
+    fn begin_time(self) -> f64 {
+        if self.inside == 0 { 0.0 } else { LATENCY + f64::from(self.peers) * HOP }
+    }
+
+    /// Bytes over each edge of a ring of so many workers.
+    fn edge(self, workers: usize) -> f64 {
+        ring_edge_bytes(self.kind, self.bytes, workers * (1 + self.peers as usize)) as f64
+    }
+
+    /// What follows the bytes, which took so long: a ring, or a tree that ends sooner.
+    fn start_up(self, workers: usize, bytes_take: f64) -> f64 {
+        if workers == 1 {
+            return 0.0;
+        }
+        let (steps, hops) = (ring_steps(self.kind, workers) as f64, f64::from(self.peers) * HOP);
+        // Nothing is sent where there are no bytes.
+        let step = if self.bytes > 0 { LATENCY } else { 0.0 };
+        let ring = steps * (step + hops);
+        if self.kind != CollectiveKind::AllReduce || self.peers == 0 {
+            return self.begin_time() + ring;
+        }
+        let depth = f64::from(workers.ilog2());
+        self.begin_time() + ring.min(2.0 * depth * step + hops + bytes_take * (1.0 / 0.92 - 1.0))
     }
 }
 
@@ -114,11 +144,10 @@ impl RingStep {
 enum Stage {
     Joining(usize),
     Queued,
-    Before,
-    Edges,
+    /// Its bytes since then, inside workers and between them.
+    Bytes(f64),
     /// Until its start-up is over.
     StartUp(f64),
-    After,
     Done(f64),
 }
 
@@ -127,7 +156,7 @@ struct Ring {
     step: RingStep,
     members: Vec<usize>,
     stage: Stage,
-    /// What is left: inside each member, or on the edge that leaves it.
+    /// What is left: on the edge that leaves each member, then inside each.
     left: Vec<f64>,
 }
 
@@ -149,7 +178,7 @@ impl<'a> Replay<'a> {
             Step::Ring(step) => {
                 let ring = |members: Vec<usize>| Ring {
                     step: *step,
-                    left: vec![0.0; members.len()],
+                    left: Vec::new(),
                     members,
                     stage: Stage::Joining(0),
                 };
@@ -208,11 +237,12 @@ impl<'a> Replay<'a> {
 
     fn begin(&mut self, step: usize, group: usize) {
         let ring = &mut self.rings[step][group];
-        let is_alone = ring.members.len() == 1;
-        let whole = ring.step.inside_time();
-        let part = if is_alone { whole } else { (whole / 2.0).floor() };
-        ring.left.fill(part);
-        ring.stage = if is_alone { Stage::After } else { Stage::Before };
+        let count = ring.members.len();
+        let (edge, begin) =
+            if count == 1 { (0.0, ring.step.begin_time()) } else { (ring.step.edge(count), 0.0) };
+        ring.left = vec![edge; count];
+        ring.left.resize(2 * count, ring.step.inside_time() + begin);
+        ring.stage = Stage::Bytes(self.now);
     }
 
     /// Moves rings on to their next stages, as far as nothing is left of the present ones.
@@ -222,24 +252,13 @@ impl<'a> Replay<'a> {
             for group in 0..self.rings[step].len() {
                 let now = self.now;
                 let ring = &mut self.rings[step][group];
-                let (count, kind) = (ring.members.len(), ring.step.kind);
+                let count = ring.members.len();
                 let is_over = ring.left.iter().all(|left| *left < 1e-3);
                 match ring.stage {
-                    Stage::Before if is_over => {
-                        ring.left.fill(ring_edge_bytes(kind, ring.step.bytes, count) as f64);
-                        ring.stage = Stage::Edges;
+                    Stage::Bytes(began) if is_over => {
+                        ring.stage = Stage::StartUp(now + ring.step.start_up(count, now - began));
                     }
-                    Stage::Edges if is_over => {
-                        // Nothing is sent where there are no bytes.
-                        let steps = if ring.step.bytes > 0 { ring_steps(kind, count) } else { 0 };
-                        ring.stage = Stage::StartUp(now + steps as f64 * LATENCY);
-                    }
-                    Stage::StartUp(end) if end <= now => {
-                        let whole = ring.step.inside_time();
-                        ring.left.fill(whole - (whole / 2.0).floor());
-                        ring.stage = Stage::After;
-                    }
-                    Stage::After if is_over => self.finish(step, group),
+                    Stage::StartUp(end) if end <= now => self.finish(step, group),
                     _ => continue,
                 }
                 any = true;
@@ -269,16 +288,17 @@ impl<'a> Replay<'a> {
         let mut edges = Vec::new();
         for (step, rings) in self.rings.iter().enumerate() {
             for (group, ring) in rings.iter().enumerate() {
-                let open = (0..ring.members.len()).filter(|&place| ring.left[place] >= 1e-3);
-                for place in open {
-                    let key = (step, group, place);
-                    match ring.stage {
-                        Stage::Before | Stage::After => parts.push((key, ring.members[place])),
-                        Stage::Edges => {
-                            let to = ring.members[(place + 1) % ring.members.len()];
-                            edges.push((key, vec![ring.members[place], self.world.workers + to]));
-                        }
-                        _ => {}
+                if !matches!(ring.stage, Stage::Bytes(_)) {
+                    continue;
+                }
+                let count = ring.members.len();
+                for place in (0..2 * count).filter(|&place| ring.left[place] >= 1e-3) {
+                    let (key, from) = ((step, group, place), ring.members[place % count]);
+                    if place < count {
+                        let to = ring.members[(place + 1) % count];
+                        edges.push((key, vec![from, self.world.workers + to]));
+                    } else {
+                        parts.push((key, from));
                     }
                 }
             }
@@ -332,9 +352,10 @@ fn worlds() -> impl Strategy<Value = World> {
             [CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather];
         let size = prop_oneof![1 => Just(0_u64), 4 => 1_u64..20_000_000];
         let inside = prop_oneof![1 => Just(0_u64), 2 => 1_u64..3_000_000];
-        let ring = (0..2_usize, prop::sample::select(kinds.to_vec()), size, inside, any::<bool>());
-        let ring = ring.prop_map(|(family, kind, bytes, inside, in_background)| {
-            Step::Ring(RingStep { family, kind, bytes, inside, in_background })
+        let kind = prop::sample::select(kinds.to_vec());
+        let ring = (0..2_usize, kind, size, inside, 0..8_u32, any::<bool>());
+        let ring = ring.prop_map(|(family, kind, bytes, inside, peers, in_background)| {
+            Step::Ring(RingStep { family, kind, bytes, inside, peers, in_background })
         });
         let compute = prop::collection::vec(0..60 * US, workers).prop_map(Step::Compute);
         let steps = prop::collection::vec(prop_oneof![1 => compute, 2 => ring], 1..9);
@@ -347,7 +368,8 @@ proptest! {
 
     #[test]
     fn steps_of_rings_take_as_long_as_their_replay(world in worlds()) {
-        let network: Network = packet(world.workers as u32);
+        let mut network: Network = packet(world.workers as u32);
+        network.nvswitch.gather.peer = Duration(HOP as u64);
         let outcome = play(&world.graph(), &network);
         let expected = Replay::new(&world).run();
         let found = outcome.step.0 as f64;

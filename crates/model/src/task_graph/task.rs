@@ -94,8 +94,8 @@ impl Inside {
 /// A collective operation.
 ///
 /// Members join it by order: the n-th collective over a family in one member's program is the n-th
-/// in every member's. In a ring (all but all-to-alls), half of the part inside workers comes before
-/// the part between them and half after it.
+/// in every member's. In a ring (all but all-to-alls), the part inside workers and that between
+/// them run at once: the ring passes each GPU and its peers inside before it leaves a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Collective {
     /// Which one.

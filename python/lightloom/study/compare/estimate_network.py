@@ -19,6 +19,7 @@ from lightloom.fabric import Cluster
 from lightloom.parallel import Plan, RankGrid, place_workers
 from lightloom.parallel.grid import gradient_groups, servers_of_groups
 from lightloom.units import PS_PER_S
+from lightloom.workload.rings import share_inside
 
 Floats = npt.NDArray[np.float64]
 
@@ -193,12 +194,14 @@ class NetworkPaces:
         on_server, servers = span
         if not buffer_bytes:
             return 0.0
-        inside = self.gather(passes * buffer_bytes * (1 - 1 / on_server), on_server - 1)
+        moved = passes * buffer_bytes * share_inside(on_server, servers)
         if servers == 1:
-            return inside
-        steps = passes * (servers - 1)
-        across = buffer_bytes / on_server * steps / servers / self._nic_rate
-        return inside + across + steps * (self._message_s + self._path_s)
+            return self.gather(moved, on_server - 1)
+        across = passes * buffer_bytes / on_server * (1 - 1 / (on_server * servers))
+        taken = max(moved / self._gather_rate, across / self._nic_rate)
+        step = self._message_s + self._path_s + (on_server - 1) * self._peer_s
+        begun = self.gather_start_s(on_server - 1) if on_server > 1 else 0.0
+        return begun + taken + passes * (servers - 1) * step
 
     def send(self, bytes_per_gpu: float, *, crosses: bool) -> float:
         """A message to the next stage."""

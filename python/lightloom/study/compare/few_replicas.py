@@ -27,7 +27,7 @@ from lightloom.study.compare.short_step import with_few_replicas
 from lightloom.workload.build import Workload
 from lightloom.workload.collectives import DENSE, EXPERT
 from lightloom.workload.compute import ComputeModel
-from lightloom.workload.task_graph import Layout
+from lightloom.workload.task_graph import GroupFamily, Layout, Role
 
 #: what results count of circuits, over all regions
 _COUNTS = (
@@ -98,8 +98,27 @@ class FewReplicasJob(ModelJob):
             else family
             for family in workload.graph.families
         )
-        graph = dataclasses.replace(workload.graph, families=families, worker_server=first)
+        graph = dataclasses.replace(
+            workload.graph,
+            families=families,
+            worker_server=first,
+            roles=tuple(self._with_rings_of_all(role, families) for role in workload.graph.roles),
+        )
         return dataclasses.replace(workload, graph=graph)
+
+    def _with_rings_of_all(self, role: Role, families: tuple[GroupFamily, ...]) -> Role:
+        """A role whose rings move as much inside servers as with all members."""
+        program = role.program
+        inside = program.inside.copy()
+        for number, family in enumerate(families):
+            servers = int(family.offsets[1])
+            rows = np.flatnonzero(program.family == number)
+            if not family.absent or servers == 1:
+                continue
+            gpus = 1 + program.peers[rows].astype(np.int64)
+            few, whole = gpus * servers, gpus * servers * (1 + self.absent)
+            inside[rows] = np.rint(inside[rows] * (1 - 1 / whole) / (1 - 1 / few))
+        return dataclasses.replace(role, program=dataclasses.replace(program, inside=inside))
 
 
 def is_alike(fabric: Fabric) -> bool:

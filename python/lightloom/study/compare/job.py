@@ -16,6 +16,7 @@ from lightloom.fabric import Cluster, Fabric, load_fabric
 from lightloom.hardware import Gpu, known_error, load_gpu
 from lightloom.models import Model, catalog, load_model
 from lightloom.models.attention_work import training_flops_per_token
+from lightloom.models.next_tokens import with_next_tokens
 from lightloom.models.parameters import active_parameters, total_parameters
 from lightloom.models.record import model_record, recorded_model
 from lightloom.parallel import Plan, StageMemory
@@ -552,7 +553,7 @@ def model_of(scenario: Scenario) -> Model:
     assert scenario.model is not None
     if scenario.model_shape is not None:
         return recorded_model(scenario.model_shape, scenario.model)
-    return load_model(scenario.model)
+    return with_next_tokens(load_model(scenario.model), scenario.plan.mtp)
 
 
 class Equipment(TypedDict):

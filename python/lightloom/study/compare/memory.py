@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from lightloom.errors import PlanError
 from lightloom.hardware import Gpu, load_gpu
 from lightloom.models import Model
+from lightloom.models.next_tokens import with_next_tokens
 from lightloom.models.parameters import parameter_parts
 from lightloom.parallel import StageMemory, does_not_fit, memory_per_stage
 from lightloom.parallel.choose import stated_plan
@@ -64,7 +65,7 @@ def job_memory(scenario: Scenario) -> JobMemory:
         If the model, the GPU or the plan cannot be used; if no plan was given and none fits.
     """
     assert scenario.model is not None
-    model = load_layers(scenario.model)
+    model = with_next_tokens(load_layers(scenario.model), scenario.plan.mtp)
     scenario = with_servers(scenario, model)
     gpu = load_gpu(scenario.cluster.gpu)
     options = workload_options(scenario, model)

@@ -172,6 +172,11 @@ class PlanOptions(Strict):
         None,
         description="Layers of each virtual stage, such as 16,15,15,15; balanced by default.",
     )
+    mtp: Whole | None = Field(
+        None,
+        description="Modules of multi-token prediction that are trained, as layers after the last "
+        "one; none by default.",
+    )
     schedule: PipelineSchedule | None = Field(
         None, description="Order of the passes of the pipeline; 1f1b unless published otherwise."
     )
@@ -219,7 +224,7 @@ class PlanOptions(Strict):
     @property
     def degrees(self) -> dict[str, Any]:
         """The fields of the plan itself that are given, and the sequences of a step."""
-        return self.model_dump(exclude_none=True, exclude={"source"})
+        return self.model_dump(exclude_none=True, exclude={"source", "mtp"})
 
     @model_validator(mode="after")
     def _one_batch(self) -> Self:

@@ -96,6 +96,7 @@ def with_layers(model: Model, moe_layers: tuple[bool, ...]) -> Model:
         vocab_size=vocabulary,
         attention_by_layer=model.attention_by_layer[:count],
         ffn_by_layer=model.ffn_by_layer[:count],
+        mtp_layers=0,
     )
     if NO_ATTENTION not in model.attentions:
         return few

@@ -16,6 +16,7 @@ from lightloom.errors import InputError
 from lightloom.trace.check import MESSAGES
 from lightloom.trace.job import Ints, JobRoles, RankFamily
 from lightloom.trace.trace import Call
+from lightloom.workload.rings import share_inside
 
 #: operations that become a demand between the members of a group
 DEMANDS = {"all_to_all", "gather", "scatter"}
@@ -63,7 +64,7 @@ class WorkerFamily:
 
     def local(self, buffer_bytes: float, passes: int) -> int:
         """Bytes that each GPU moves inside its worker."""
-        return round(passes * buffer_bytes * (self.on_worker - 1) / self.on_worker)
+        return round(passes * buffer_bytes * share_inside(self.on_worker, self.workers))
 
 
 @dataclass(frozen=True, eq=False)

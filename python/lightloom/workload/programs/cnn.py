@@ -26,6 +26,7 @@ from lightloom.workload.builder import ProgramBuilder, TaskGraphBuilder
 from lightloom.workload.compute_kernels import BF16, NOTHING, Kernels, Work
 from lightloom.workload.programs.phases import Phase, PhaseSequence, PhaseWriter
 from lightloom.workload.programs.program import ProgramStep
+from lightloom.workload.rings import share_inside
 
 _FIRST_BUCKET_BYTES, _BUCKET_BYTES = 1 << 20, 25 << 20
 #: of the optimizer, per parameter, in FP32: gradient, weight and momentum in, the last two out
@@ -299,7 +300,8 @@ class _Writer:
         size = round(parameters * self.cnn.gradient_bytes)
         program.all_reduce(
             self.ring, size if self.gpus > self.size else 0, _PURPOSE,
-            inside=round(2 * size * (self.size - 1) / self.size), peers=self.size - 1,
+            inside=round(2 * size * share_inside(self.size, self.gpus // self.size)),
+            peers=self.size - 1,
             handle=added, **placed,
         )  # fmt: skip
 

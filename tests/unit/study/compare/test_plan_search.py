@@ -305,7 +305,7 @@ def test_steps_whose_ranks_share_more_are_estimated_as_well(model, gpus, sharded
     known = Candidates(scenario, load_model(model))
     chosen = random.Random(3).sample(known.fitting(), 3)
     errors = errors_of(chosen, known, scenario)
-    assert errors[-1] < 0.07, errors
+    assert errors[-1] < 0.08, errors
 
 
 def test_a_search_by_name_varies_what_nobody_said():

@@ -41,14 +41,15 @@ def test_every_layer_is_in_one_bucket_and_the_last_layers_come_first(name):
 
 @pytest.mark.parametrize("gpus_per_server", [1, 4, 8])
 def test_bytes_of_rings(kernels, gpus_per_server):
-    """2 (n - 1) / n of the gradients from every GPU, in two levels."""
+    """2 (n - 1) / n of the gradients from every GPU; the last one of a server sends them on."""
     cnn = Cnn(networks_named("resnet-50+alexnet"))
     gpus = 32
     traffic = cnn.step(gpus, gpus_per_server, kernels, 1.0).traffic["dp"]
     size = 4 * sum(network.parameters for network in cnn.networks)
     servers = gpus // gpus_per_server
-    assert traffic.network_bytes == pytest.approx(2 * (servers - 1) * size, rel=1e-6)
-    inside = 2 * size * (gpus_per_server - 1) / gpus_per_server * gpus
+    around = 2 * size * (gpus - 1) / gpus
+    assert traffic.network_bytes == pytest.approx(around * servers, rel=1e-6)
+    inside = around * (gpus_per_server - 1) * servers
     assert traffic.local_bytes == pytest.approx(inside, rel=1e-6, abs=1)
 
 
