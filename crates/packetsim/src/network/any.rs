@@ -67,7 +67,8 @@ pub trait AnySimulation {
         self.core()
     }
 
-    /// See [`Core::take_peak`].
+    /// Maximum number of bytes of data that a packet that came since the last call left waiting for
+    /// a link.
     fn take_peak(&mut self, link: PacketLinkId) -> u32;
 
     /// See [`Core::link_counters`].
