@@ -28,6 +28,7 @@ from lightloom.control.connections import (
     UnknownConnections,
     notice_silence,
     peer_of,
+    stop_accepting,
 )
 from lightloom.control.members import ServiceMember
 from lightloom.control.recording import Listener
@@ -166,7 +167,7 @@ class ControlService:
     async def close(self) -> None:
         """Stop listening; requests in progress are completed."""
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         if self._watching is not None:
             self._watching.cancel()
         await self._session.finish()
