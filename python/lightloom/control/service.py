@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import ipaddress
 import os
+import socket
 import ssl
 import traceback
 from collections import Counter
@@ -125,7 +126,7 @@ class ControlService:
                 f"{error.strerror or error}"
             ) from None
         port = self._server.sockets[0].getsockname()[1]
-        self.address = f"{self._settings.host}:{port}"
+        self.address = tcp_address(self._settings.host, port)
         return self.address
 
     async def _listen_on_socket(self, path: Path) -> None:
@@ -393,3 +394,20 @@ async def is_served(path: Path) -> bool:
         return False
     writer.close()
     return True
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a service could listen at an address: it is this machine's, and nobody does."""
+    try:
+        for family, kind, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                trial.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+def tcp_address(host: str, port: int) -> str:
+    """Return ``HOST:PORT``, and ``[HOST]:PORT`` of IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
