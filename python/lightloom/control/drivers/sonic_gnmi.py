@@ -127,6 +127,7 @@ class SonicGnmi:
     async def connect(self) -> SwitchDescription:
         """Connect and return the switch's ports."""
         await self.close()
+        self._has_platform = True  # what was refused once may be there since a restart
         target = f"{self._address.host}:{self._address.port}"
         options = list(_OPTIONS)
         if self._settings.keepalive_s:
