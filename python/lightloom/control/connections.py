@@ -113,3 +113,8 @@ async def stop_accepting(server: asyncio.Server) -> None:
     for _ in range(_ACCEPT_TURNS):
         await asyncio.sleep(0)
     server.close()
+
+
+def tcp_address(host: str, port: int) -> str:
+    """Return ``HOST:PORT``, and ``[HOST]:PORT`` of IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

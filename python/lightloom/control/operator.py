@@ -19,14 +19,14 @@ import numpy.typing as npt
 
 from lightloom.control.change import ConflictMode
 from lightloom.control.client import ControlClient
-from lightloom.control.connections import user_name
+from lightloom.control.connections import tcp_address, user_name
 from lightloom.control.documents import Document
 from lightloom.control.members import ServiceMember
 from lightloom.control.operations import PlannedChange, Target
 from lightloom.control.refusals import RegionFileError, ServiceError
 from lightloom.control.region_file import RegionFile, read_region
 from lightloom.control.running import open_region, running
-from lightloom.control.service import is_free, is_served, tcp_address
+from lightloom.control.service import is_free, is_served
 from lightloom.control.session import RegionSession
 from lightloom.control.token import ClientRole, token_for
 from lightloom.control.wire import Frame

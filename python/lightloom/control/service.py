@@ -30,6 +30,7 @@ from lightloom.control.connections import (
     notice_silence,
     peer_of,
     stop_accepting,
+    tcp_address,
 )
 from lightloom.control.members import ServiceMember
 from lightloom.control.recording import Listener
@@ -406,8 +407,3 @@ def is_free(host: str, port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def tcp_address(host: str, port: int) -> str:
-    """Return ``HOST:PORT``, and ``[HOST]:PORT`` of IPv6."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
