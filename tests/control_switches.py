@@ -102,9 +102,11 @@ OPEN = {"scpi"}
 
 
 @contextlib.asynccontextmanager
-async def reached(protocol, tmp_path, query="poll_s=0.05", **options):
+async def reached(protocol, tmp_path, query="poll_s=0.05", *, host="127.0.0.1", **options):
     """An emulator, and the URL by which its driver trusts it."""
-    async with emulate(model=protocol.model, services={protocol.service: 0}, **options) as emulator:
+    emulator = emulate(model=protocol.model, services={protocol.service: 0}, **options)
+    emulator.host = host
+    async with emulator:
         query = f"?{query}"
         if protocol.service in CERTIFIED:
             (tmp_path / "switch.pem").write_text(emulator.certificate)

@@ -212,7 +212,7 @@ def _tell(emulator: Emulator, options: EmulatorOptions, outputs: Outputs) -> Non
         f"Emulated {options.model} switch, {options.size}; user {user}, password {password}",
         *(f"  {name:<10} {url}" for name, url in urls.items()),
     )
-    if not options.listen.startswith("127."):
+    if not (options.listen.startswith("127.") or options.listen in {"::1", "localhost"}):
         outputs.say("Other machines may reach it: the password above protects nothing.")
     outputs.say("Stop with Ctrl-C.")
     switch = {"model": options.model, "size": options.size, "user": user, "password": password}

@@ -124,7 +124,7 @@ class ControlClient:
         host, _, port = self._address.rpartition(":")
         if not port.isdecimal():
             raise InputError(f"{self._address}: expected unix:PATH or HOST:PORT")
-        return await asyncio.open_connection(host, int(port), ssl=self._tls)
+        return await asyncio.open_connection(host.strip("[]"), int(port), ssl=self._tls)
 
     async def __aexit__(
         self,

@@ -1,4 +1,4 @@
-"""Connections that have not shown a token yet, and where connections come from.
+"""Connections that have not shown a token yet, where connections come from, and how they end.
 
 A connection without a token costs little and lives briefly: beyond a number of them the oldest one
 of the peer that has most of them goes, so that idle ones lock nobody out.
@@ -22,6 +22,8 @@ _FEW = 32
 _GRACE_S = 0.25
 _CREDENTIALS = struct.Struct("3i")
 _KEEPALIVE_S, _PROBES = 30, 3
+#: turns of the event loop from accepting a connection to serving it, and some to spare
+_ACCEPT_TURNS = 8
 
 
 class UnknownConnections:
@@ -97,3 +99,22 @@ def notice_silence(writer: asyncio.StreamWriter) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _KEEPALIVE_S // _PROBES)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, _PROBES)
+
+
+async def stop_accepting(server: asyncio.Server) -> None:
+    """Stop listening; every connection that was accepted is being served afterwards.
+
+    What serves a connection also closes it. asyncio loses one that was accepted a moment before the
+    server is closed, and its socket stays open.
+    """
+    loop = server.get_loop()
+    for listener in server.sockets:
+        loop.remove_reader(listener)
+    for _ in range(_ACCEPT_TURNS):
+        await asyncio.sleep(0)
+    server.close()
+
+
+def tcp_address(host: str, port: int) -> str:
+    """Return ``HOST:PORT``, and ``[HOST]:PORT`` of IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

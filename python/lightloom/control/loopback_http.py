@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from lightloom.control.connections import stop_accepting
 from lightloom.control.recording import Listener
 
 #: seconds from a connection to the end of its answer
@@ -87,7 +88,7 @@ class LoopbackServer:
     async def close(self) -> None:
         """Stop listening, and end all connections."""
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)

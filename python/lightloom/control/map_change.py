@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ class MapChange:
     """A port map, and the one that shall follow it.
 
     A NIC is the same in both if its server has the same name, its index is the same, and so are its
-    ports; a server that has another name, but all its ports, has been renamed.
+    ports; a new server that has the same NICs as one that is gone, or most of them, is that one.
 
     Attributes
     ----------
@@ -48,15 +49,21 @@ class MapChange:
 
     @cached_property
     def renamed(self) -> dict[str, str]:
-        """New names of servers by old ones."""
+        """New names of servers by old ones: of a name that is gone, who has most of its NICs."""
         gone = set(self.before.servers) - set(self.after.servers)
         new = set(self.after.servers) - set(self.before.servers)
-        places = {_ports(self.after, name): name for name in sorted(new)}
-        return {
-            name: places[_ports(self.before, name)]
-            for name in sorted(gone)
-            if _ports(self.before, name) in places
+        places = {
+            (entry.nic, _path(entry)): self.after.servers[entry.server] for entry in self.after.nics
         }
+        shared = Counter(
+            (self.before.servers[entry.server], places.get((entry.nic, _path(entry)), ""))
+            for entry in self.before.nics
+        )
+        renamed: dict[str, str] = {}
+        for old, name in sorted(shared, key=lambda names: (-shared[names], names)):
+            if old in gone - renamed.keys() and name in new.difference(renamed.values()):
+                renamed[old] = name
+        return renamed
 
     @cached_property
     def same(self) -> dict[tuple[int, int], tuple[int, int]]:
@@ -109,9 +116,10 @@ class MapChange:
 
     def _moved(self) -> Iterator[str]:
         before, after = self.before, self.after
+        names = [self.renamed.get(name, name) for name in before.servers]
         index = {name: number for number, name in enumerate(after.servers)}
         for entry in before.nics:
-            name = before.servers[entry.server]
+            name = names[entry.server]
             if name not in index:
                 continue
             there = after.by_nic.get((index[name], entry.nic))
@@ -121,8 +129,8 @@ class MapChange:
                 yield f"{before.shown(entry)} moves from {_shown(entry)} to {_shown(there)}"
         for there in after.nics:
             name = after.servers[there.server]
-            if name in before.servers:
-                was = (before.servers.index(name), there.nic)
+            if name in names:
+                was = (names.index(name), there.nic)
                 if was not in before.by_nic:
                     yield f"{after.shown(there)} is new"
 
@@ -133,15 +141,6 @@ class MapChange:
 
 def _path(entry: NicPorts) -> tuple[object, object]:
     return entry.ingress, entry.egress
-
-
-def _ports(port_map: PortMap, name: str) -> tuple[tuple[int, object, object], ...]:
-    server = port_map.servers.index(name)
-    return tuple(
-        (entry.nic, entry.ingress, entry.egress)
-        for entry in port_map.nics
-        if entry.server == server
-    )
 
 
 def _nics(port_map: PortMap, name: str) -> str:

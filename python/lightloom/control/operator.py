@@ -19,14 +19,14 @@ import numpy.typing as npt
 
 from lightloom.control.change import ConflictMode
 from lightloom.control.client import ControlClient
-from lightloom.control.connections import user_name
+from lightloom.control.connections import tcp_address, user_name
 from lightloom.control.documents import Document
 from lightloom.control.members import ServiceMember
 from lightloom.control.operations import PlannedChange, Target
 from lightloom.control.refusals import RegionFileError, ServiceError
 from lightloom.control.region_file import RegionFile, read_region
 from lightloom.control.running import open_region, running
-from lightloom.control.service import is_served
+from lightloom.control.service import is_free, is_served
 from lightloom.control.session import RegionSession
 from lightloom.control.token import ClientRole, token_for
 from lightloom.control.wire import Frame
@@ -169,7 +169,9 @@ def _trust(certificate: Path | None, folder: Path) -> ssl.SSLContext | None:
 async def _address(file: RegionFile, folder: Path) -> str | None:
     settings = file.serve
     if settings.host is not None:
-        return f"{settings.host}:{settings.port}" if settings.port else None
+        if not settings.port or is_free(settings.host, settings.port):
+            return None
+        return tcp_address(settings.host, settings.port)
     path = folder / (settings.socket or f"{file.name}.sock")
     return f"unix:{path}" if path.is_socket() and await is_served(path) else None
 

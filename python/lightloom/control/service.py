@@ -17,6 +17,7 @@ import asyncio
 import contextlib
 import ipaddress
 import os
+import socket
 import ssl
 import traceback
 from collections import Counter
@@ -28,6 +29,8 @@ from lightloom.control.connections import (
     UnknownConnections,
     notice_silence,
     peer_of,
+    stop_accepting,
+    tcp_address,
 )
 from lightloom.control.members import ServiceMember
 from lightloom.control.recording import Listener
@@ -124,7 +127,7 @@ class ControlService:
                 f"{error.strerror or error}"
             ) from None
         port = self._server.sockets[0].getsockname()[1]
-        self.address = f"{self._settings.host}:{port}"
+        self.address = tcp_address(self._settings.host, port)
         return self.address
 
     async def _listen_on_socket(self, path: Path) -> None:
@@ -166,7 +169,7 @@ class ControlService:
     async def close(self) -> None:
         """Stop listening; requests in progress are completed."""
         if self._server is not None:
-            self._server.close()
+            await stop_accepting(self._server)
         if self._watching is not None:
             self._watching.cancel()
         await self._session.finish()
@@ -391,4 +394,16 @@ async def is_served(path: Path) -> bool:
     except OSError:
         return False
     writer.close()
+    return True
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a service could listen at an address: it is this machine's, and nobody does."""
+    try:
+        for family, kind, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            with socket.socket(family, kind) as trial:
+                trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                trial.bind(address)
+    except OSError:
+        return False
     return True

@@ -349,7 +349,9 @@ class RegionSession:
                 await self.check_files()
             response = await self.failures.add(parts_of(frame))
             await self._drop_lost(ChangeReason(member.who, why))
-        return {"response": response.sentences(), **self._circuits()}
+            with contextlib.suppress(StateError):
+                await self._look()
+            return {"response": response.sentences(), **self._circuits()}
 
     async def _repair(self, member: ServiceMember, frame: Frame) -> Document:
         check_keys(frame, ("parts",))
@@ -357,7 +359,9 @@ class RegionSession:
             if member.role is ClientRole.OPERATOR:
                 await self.check_files()
             response = await self.failures.remove(parts_of(frame))
-        return {"response": response.sentences(), **self._circuits()}
+            with contextlib.suppress(StateError):
+                await self._look()
+            return {"response": response.sentences(), **self._circuits()}
 
     async def _drop_lost(self, reason: ChangeReason) -> None:
         """Release the ports of circuits whose parts have failed."""

@@ -30,7 +30,7 @@ from lightloom.errors import (
     echo,
     expected_one_of,
 )
-from lightloom.units import SUFFIXES, parse_quantity
+from lightloom.units import SUFFIXES, parse_quantity, show_things
 
 Kind = TypeVar("Kind", bound="Strict")
 
@@ -227,6 +227,10 @@ _LIMITS = {
     "less_than": ("expected less than", "lt"),
     "less_than_equal": ("expected at most", "le"),
 }
+_LENGTHS = {
+    "too_short": ("expected at least", "min_length"),
+    "too_long": ("expected at most", "max_length"),
+}
 
 
 def expectation(problem: Mapping[str, Any]) -> str:
@@ -235,6 +239,9 @@ def expectation(problem: Mapping[str, Any]) -> str:
     if kind in _LIMITS:
         words, key = _LIMITS[kind]
         return f"{words} {_in_full(context[key])}"
+    if kind in _LENGTHS:
+        words, key = _LENGTHS[kind]
+        return f"{words} {show_things(context[key], 'value')}"
     if kind in {"literal_error", "enum"}:
         return expected_one_of(problem["input"], literal_words(problem))
     if kind == "string_pattern_mismatch":

@@ -1,5 +1,6 @@
 """A port map that changes: what is the same in both, and what is done before the new one counts."""
 
+import random
 import re
 from dataclasses import replace
 
@@ -111,6 +112,37 @@ def test_a_server_with_another_name_and_all_its_ports_is_renamed():
     assert list(maps.lines()) == ["node1 is called spine"]
     circuit = NicPair(0, 0, 1, 0)
     assert maps.translate([circuit]) == {circuit}
+
+
+def test_a_renamed_server_whose_nics_change_as_well_keeps_the_light_of_the_others():
+    before = port_map_of(3, 2, SIZE)
+    rows = [row for row in before.rows if row[:2] not in {("node1", 1), ("node2", 1)}]
+    rows = [("spine", *row[1:]) if row[0] == "node1" else row for row in rows]
+    rows += [("spine", 1, "ocs", "12", "ocs", "24"), ("node0", 2, "ocs", "11", "ocs", "23")]
+    maps = MapChange(before, PortMap.from_rows("new.csv", ["node0", "spine", "node2"], rows))
+    assert list(maps.lines()) == [
+        "node1 is called spine",
+        "NIC 1 of node1 moves from ports 4 and 16 of ocs to ports 12 and 24 of ocs",
+        "NIC 1 of node2 is gone",
+        "NIC 2 of node0 is new",
+    ]
+    kept, gone = NicPair(0, 0, 1, 0), NicPair(0, 1, 1, 1)
+    assert maps.translate([kept, gone]) == {kept}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_renamed_a_nic_with_its_ports_stays(seed):
+    rng = random.Random(seed)
+    before = port_map_of(4, 3, 12)
+    left = {name: rng.randint(1, 3) for name in before.servers}
+    rows = [row for row in before.rows if row[1] < left[row[0]]]
+    names = {name: rng.choice((name, f"new{rng.random()}")) for name in before.servers}
+    rows = [(names[row[0]], *row[1:]) for row in rows]
+    servers = rng.sample(list(names.values()), 4)
+    maps = MapChange(before, PortMap.from_rows("new.csv", servers, rows))
+    for (server, nic), (new_server, new_nic) in maps.same.items():
+        assert (servers[new_server], new_nic) == (names[before.servers[server]], nic)
+    assert len(maps.same) == len(rows)
 
 
 def test_failed_parts_follow_their_server():

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pwd
+import re
 import shutil
 import socket
 import sqlite3
@@ -16,7 +17,7 @@ from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.example import write_example
 from lightloom.control.operator import serving
-from lightloom.control.token import token_for
+from lightloom.control.token import TokenFile, token_for
 
 USER = pwd.getpwuid(os.getuid()).pw_name
 
@@ -98,6 +99,35 @@ def test_an_operator_reaches_a_service_over_tls(path):
     with served(path):
         (client,) = asyncio.run(ask())["clients"]
         assert (client["role"], client["peer"]) == ("operator", "127.0.0.1")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_a_region_with_an_address_is_changed_while_nobody_serves_it(path, control, host):
+    path.write_text(path.read_text() + f'\n[serve]\nhost = "{host}"\nport = {free_port()}\n')
+    assert control("apply", path, "--add", "0/0-1/0", "--yes")[0] == 0
+    rows = path.parent / "ports.csv"
+    rows.write_text(rows.read_text() + "node4,0,9,21\n")
+    assert control("remap", path, "--apply", "--yes")[0] == 0  # else it is never served again
+    with served(path):
+        assert control("drain", path, "nic:4/0")[0] == 0
+        out = control("service", path)[1]
+        assert re.search(r"operator \(operator\) from (127\.0\.0\.1|::1)$", out, re.MULTILINE)
+    assert control("resume", path, "nic:4/0")[0] == 0
+
+
+def test_a_service_of_another_machine_is_asked_alone(path, control, monkeypatch):
+    async def refuse(*_args, **_options):
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    # of documentation (RFC 5737): no machine has it
+    path.write_text(path.read_text() + '\n[serve]\nhost = "192.0.2.1"\nport = 9000\n')
+    TokenFile(path.parent / "region.token", make=True)
+    monkeypatch.setattr(asyncio, "open_connection", refuse)
+    status, _, err = control("apply", path, "--clear", "--yes")
+    assert (status, err) == (
+        2,
+        "lightloom: 192.0.2.1:9000: cannot reach the service: Connection refused\n",
+    )
 
 
 def free_port():

@@ -317,6 +317,14 @@ def test_a_server_is_drained_and_put_back_while_it_is_served(region, control):
         assert lit(emulator)[12] == 24
 
 
+def test_a_region_of_one_nic_and_no_part_to_drain_are_told_in_words(region, control):
+    path, _ = region
+    write_rows(path, rows_of(path)[:1])
+    assert control("watch", path, "--once")[1].startswith("region: ready; 1 server, 1 NIC on ocs;")
+    status, _, err = control("drain", path, "")
+    assert (status, err) == (2, "lightloom: PARTS = (): expected at least 1 value\n")
+
+
 def test_a_plan_of_an_older_version_is_to_be_made_anew(region, control, tmp_path):
     path, _ = region
     plan = tmp_path / "plan.json"

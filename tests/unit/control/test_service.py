@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shutil
+import socket
 import ssl
 import struct
 import subprocess
@@ -13,6 +14,8 @@ from tests.control_regions import controlled, pairs
 
 from lightloom.control import service as service_module
 from lightloom.control.client import ControlClient
+from lightloom.control.emulator import Emulator
+from lightloom.control.loopback_http import LoopbackServer
 from lightloom.control.members import ServiceMember
 from lightloom.control.refusals import RegionFileError, RequestError, ServiceError
 from lightloom.control.region_file import ServeSection
@@ -322,6 +325,11 @@ def test_failed_parts_are_avoided_and_remembered(tmp_path):
                 assert status["failures"] == ["nic:0/1", "nic:3/0"]
                 reply = await client.request("repair", parts=["nic:0/1"])
                 assert reply["failures"] == ["nic:3/0"]
+                # what was read is too old by now: it is read again, as for the state
+                for op, parts in (("fail", ["nic:0/1"]), ("repair", ["nic:0/1", "nic:3/0"])):
+                    session.controller.read_s -= 100.0
+                    reply = await client.request(op, parts=parts)
+                    assert [0, 0, 3, 1] in reply["circuits"]
 
     run(scenario())
 
@@ -402,6 +410,42 @@ def test_the_socket_is_private_and_goes_with_the_service(tmp_path):
         assert not path.exists()
         with pytest.raises(ServiceError, match=r"r0\.sock: cannot reach the service: No such"):
             await ControlClient(f"unix:{path}", TOKEN).__aenter__()
+
+    run(scenario())
+
+
+@contextlib.asynccontextmanager
+async def unix_service(folder):
+    async with served(folder) as (service, _, _switch):
+        yield socket.AF_UNIX, service.address.removeprefix("unix:")
+
+
+@contextlib.asynccontextmanager
+async def pages(_folder):
+    server = LoopbackServer({})
+    yield socket.AF_INET, ("127.0.0.1", await server.start(0))
+    await server.close()
+
+
+@contextlib.asynccontextmanager
+async def emulated_tl1(_folder):
+    async with Emulator((4, 4), services={"tl1": 0}) as emulator:
+        yield socket.AF_INET, ("127.0.0.1", emulator.ports["tl1"])
+
+
+@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("listening", [unix_service, pages, emulated_tl1])
+def test_a_connection_that_was_just_accepted_ends_with_its_server(tmp_path, listening, turns):
+    async def scenario():
+        async with listening(tmp_path) as (family, address):
+            client = socket.socket(family)
+            client.connect(address)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        client.setblocking(False)
+        with client, contextlib.suppress(ConnectionError):
+            while client.recv(1024):  # BlockingIOError if nobody has closed it
+                pass
 
     run(scenario())
 

@@ -58,6 +58,18 @@ def test_a_circuit_comes_and_goes(protocol, tmp_path):
     run(check())
 
 
+def test_a_switch_is_reached_by_ipv6(protocol, tmp_path):
+    async def check():
+        async with (
+            reached(protocol, tmp_path, host="::1") as (emulator, query),
+            connected(emulator, query) as driver,
+        ):
+            assert "//[::1]:" in emulator.url()
+            assert (await driver.read_back()).cross_connects == frozenset()
+
+    run(check())
+
+
 @pytest.mark.parametrize("protocol", sorted(PROTOCOLS.keys() - OPEN), indirect=True)
 def test_wrong_password(protocol, tmp_path):
     async def check():

@@ -58,10 +58,11 @@ def test_what_it_prints(capsys, tmp_path):
     assert "ssh-ed25519" in (tmp_path / "trust" / "known_hosts").read_text()
 
 
-def test_other_machines_are_warned_of(capsys):
-    words = "ocs-emulator --tl1-port 0 --listen 0.0.0.0 --run-time 1ms"
+@pytest.mark.parametrize(("host", "is_warned"), [("0.0.0.0", True), ("::1", False)])
+def test_other_machines_are_warned_of(capsys, host, is_warned):
+    words = f"ocs-emulator --tl1-port 0 --listen {host} --run-time 1ms"
     assert run_command(words.split(" ")) == 0
-    assert "Other machines may reach it" in capsys.readouterr().out
+    assert ("Other machines may reach it" in capsys.readouterr().out) is is_warned
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,24 @@ def test_what_a_switch_has(tmp_path, has_state_module):
     with_driver(check, tmp_path, has_state_module=has_state_module)
 
 
+def test_what_a_switch_is_made_of_is_asked_again_after_a_restart(tmp_path):
+    async def check(_emulator, driver):
+        values, refused = driver._body, SwitchDeniedError("503", "starting", "GET")
+
+        async def refuse(names, *args):
+            if "platform" in names[0]:
+                raise refused
+            return await values(names, *args)
+
+        driver._body = refuse
+        assert (await driver.read_back()).equipment == ()
+        driver._body = values
+        await driver.connect()
+        assert (await driver.read_back()).equipment[0].name == "PSU 1"
+
+    with_driver(check, tmp_path)
+
+
 @MODELS
 def test_a_busy_port_is_freed_by_name_in_the_same_request(tmp_path, has_state_module):
     async def check(emulator, driver):

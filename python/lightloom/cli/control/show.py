@@ -20,9 +20,10 @@ _MAX_REMARKS = 3
 
 def region_line(region: Document) -> str:
     """What a region is, and its state."""
+    servers, nics = show_things(region["servers"], "server"), show_things(region["nics"], "NIC")
     text = (
-        f"{region['name']}: {region['state']}; {region['servers']} servers, {region['nics']} NICs "
-        f"on {', '.join(region['switches'])}; {show_things(len(region['held']), 'circuit')} held"
+        f"{region['name']}: {region['state']}; {servers}, {nics} on "
+        f"{', '.join(region['switches'])}; {show_things(len(region['held']), 'circuit')} held"
     )
     if any(region["drift"].values()):
         text += f"; drift: {Drift(**region['drift'])}"

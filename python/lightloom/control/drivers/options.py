@@ -7,6 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from lightloom.control.connections import tcp_address
 from lightloom.control.switch import Credentials
 from lightloom.errors import InputError, echo, expected_one_of
 
@@ -20,7 +21,7 @@ class SwitchAddress:
     credentials: Credentials = field(default_factory=Credentials)
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return tcp_address(self.host, self.port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class RestconfClient:
                 raise SwitchUnreachableError(f"certificates {settings.ca_file}: {error}") from None
         scheme = "https" if self._tls else "http"
         self._client = self._httpx.AsyncClient(
-            base_url=f"{scheme}://{self._address.host}:{self._address.port}",
+            base_url=f"{scheme}://{self._address}",
             auth=(credentials.user, credentials.password) if credentials.user else None,
             headers={"accept": MEDIA_TYPE},
             timeout=self._httpx.Timeout(

@@ -127,7 +127,8 @@ class SonicGnmi:
     async def connect(self) -> SwitchDescription:
         """Connect and return the switch's ports."""
         await self.close()
-        target = f"{self._address.host}:{self._address.port}"
+        self._has_platform = True  # what was refused once may be there since a restart
+        target = str(self._address)
         options = list(_OPTIONS)
         if self._settings.keepalive_s:
             options.append(("grpc.keepalive_time_ms", int(self._settings.keepalive_s * 1000)))

@@ -85,6 +85,7 @@ class SonicRestconf:
     async def connect(self) -> SwitchDescription:
         """Check the login and return the switch's inventory."""
         await self.close()
+        self._has_platform = True  # what was refused once may be there since a restart
         self._client.open()
         try:
             for self._model in MODELS:

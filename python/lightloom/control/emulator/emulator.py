@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
+from lightloom.control.connections import tcp_address
 from lightloom.control.emulator.calient import CalientDialect
 from lightloom.control.emulator.device import (
     BootMode,
@@ -177,7 +178,7 @@ class Emulator:
     def url(self, service: str = "") -> str:
         """Return the URL by which a driver reaches a service."""
         service = service or next(iter(self.ports))
-        return f"{MODELS[self._model][service]}://{self.host}:{self.ports[service]}"
+        return f"{MODELS[self._model][service]}://{tcp_address(self.host, self.ports[service])}"
 
     def known_hosts(self) -> str:
         """Return the lines of a ``known_hosts`` file for the services that run inside SSH."""

@@ -79,7 +79,7 @@ class SnmpService(asyncio.DatagramProtocol):
         except Exception:
             return None
 
-    def _answer(self, message: Any) -> bytes | None:
+    def _answer(self, message: object) -> bytes | None:
         api, request = self._api, self._api.apiMessage.get_pdu(message)
         reply = api.apiMessage.get_response(message)
         answer = api.apiMessage.get_pdu(reply)

@@ -7,6 +7,7 @@ import json
 import time
 from typing import Any
 
+from lightloom.control.connections import tcp_address
 from lightloom.control.drivers.options import optional_import
 from lightloom.control.emulator.device import (
     EmulatedSwitch,
@@ -57,7 +58,7 @@ class SonicGnmiService:
         """Listen and return the port."""
         self._server = self._grpc.aio.server()
         self._services.add_gNMIServicer_to_server(self, self._server)
-        address = f"{host}:{port}"
+        address = tcp_address(host, port)
         if self._tls is None:
             bound = self._server.add_insecure_port(address)
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from lightloom.control.connections import stop_accepting
 from lightloom.control.emulator.device import CUTTING
 from lightloom.control.emulator.tls import Identity
 
@@ -41,7 +42,7 @@ class TcpService:
     async def close(self) -> None:
         """Stop listening and drop all connections."""
         if self._listener is not None:
-            self._listener.close()
+            await stop_accepting(self._listener)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
