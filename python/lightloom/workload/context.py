@@ -43,9 +43,7 @@ class ContextWriter:
         if self._group is None:
             return
         if self._is_ring:
-            # keys and values again, and their gradients back: as many bytes as an all-reduce
-            ring = Collective.ALL_REDUCE if backward else Collective.ALL_GATHER
-            self._ring(ring, layer, micro_batch)
+            self._ring(layer, micro_batch, backward=backward)
             return
         sizes = self._sizes(layer)
         self._all_to_all(sizes.heads_out if backward else sizes.heads_in, layer, micro_batch)
@@ -60,17 +58,24 @@ class ContextWriter:
     def _sizes(self, layer: int) -> ContextSizes:
         return self._recipe.bytes.context[self._recipe.model.attention_index(layer)]
 
-    def _ring(self, ring: Collective, layer: int, micro_batch: int) -> None:
+    def _ring(self, layer: int, micro_batch: int, *, backward: bool) -> None:
+        """Keys and values around the ring; backward their gradients as well.
+
+        They are as many bytes as an all-reduce, which could be a tree, though.
+        """
         group, buffer = self._group, self._sizes(layer).key_value
         assert group is not None
         at = self._at(layer, micro_batch)
         if group.servers == 1:
+            ring = Collective.ALL_REDUCE if backward else Collective.ALL_GATHER
             size, peers = group.local(buffer, ring), group.on_server - 1
             self._program.inside(size, "cp", peers=peers, **at)
             return
+        rings = [Collective.ALL_GATHER, *([Collective.REDUCE_SCATTER] if backward else [])]
         # rings of all layers belong to no micro-batch
-        handle = self._rings.start(CONTEXT, ring, buffer, "cp", self._at(layer, NONE))
-        self._program.wait(handle, "cp", **at)
+        placed = self._at(layer, NONE)
+        for handle in [self._rings.start(CONTEXT, ring, buffer, "cp", placed) for ring in rings]:
+            self._program.wait(handle, "cp", **at)
 
     def _all_to_all(self, buffer_bytes: float, layer: int, micro_batch: int) -> None:
         """An all-to-all of a buffer per GPU.

@@ -133,7 +133,10 @@ class LayerEstimates:
         if self.plan.cp == 1:
             return 0.0
         if self.plan.context_parallel == "ring":
-            return self.paces.ring(of.key_value, span, 2 if backward else 1)
+            passes = 2 if backward else 1
+            if span.servers > 1:
+                return passes * self.paces.ring(of.key_value, span, 1)
+            return self.paces.ring(of.key_value, span, passes)
         return sum(self.paces.cut_all_to_all(size, span) for size in (of.heads_in, of.heads_out))
 
     def dense(self, layer: int, *, backward: bool) -> Floats:

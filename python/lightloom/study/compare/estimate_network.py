@@ -25,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 
 #: links from NIC to NIC through a fat-tree
 HOPS = 4
+#: share of a ring's bandwidth that a tree has, as in the core (``engine/rings.rs``)
+TREE = 0.92
 
 
 class ServerSpan(NamedTuple):
@@ -190,18 +192,38 @@ class NetworkPaces:
         return self._gather_s + peers * self._peer_s
 
     def ring(self, buffer_bytes: float, span: ServerSpan, passes: int) -> float:
-        """A ring over a buffer per GPU, passed once (gather, scatter) or twice (all-reduce)."""
+        """A ring over a buffer per GPU, passed once (gather, scatter) or twice (both)."""
         on_server, servers = span
         if not buffer_bytes:
             return 0.0
-        moved = passes * buffer_bytes * share_inside(on_server, servers)
         if servers == 1:
+            moved = passes * buffer_bytes * share_inside(on_server, servers)
             return self.gather(moved, on_server - 1)
-        across = passes * buffer_bytes / on_server * (1 - 1 / (on_server * servers))
-        taken = max(moved / self._gather_rate, across / self._nic_rate)
-        step = self._message_s + self._path_s + (on_server - 1) * self._peer_s
-        begun = self.gather_start_s(on_server - 1) if on_server > 1 else 0.0
-        return begun + taken + passes * (servers - 1) * step
+        hops = (on_server - 1) * self._peer_s
+        step = self._message_s + self._path_s + hops
+        steps = passes * (servers - 1)
+        return self._begun(span) + passes * self._around(buffer_bytes, span) + steps * step
+
+    def all_reduce(self, buffer_bytes: float, span: ServerSpan) -> float:
+        """A ring that is passed twice, or a tree over several GPUs of each server."""
+        on_server, servers = span
+        ring = self.ring(buffer_bytes, span, 2)
+        if not buffer_bytes or servers == 1 or on_server == 1:
+            return ring
+        steps = 2 * (servers.bit_length() - 1) * (self._message_s + self._path_s)
+        taken = 2 * self._around(buffer_bytes, span) / TREE
+        return min(ring, self._begun(span) + taken + steps + (on_server - 1) * self._peer_s)
+
+    def _begun(self, span: ServerSpan) -> float:
+        """What a ring takes inside servers before its bytes."""
+        return self.gather_start_s(span.on_server - 1) if span.on_server > 1 else 0.0
+
+    def _around(self, buffer_bytes: float, span: ServerSpan) -> float:
+        """What bytes take that go once around several servers, over NVSwitch and NICs at once."""
+        on_server, servers = span
+        across = buffer_bytes / on_server * (1 - 1 / (on_server * servers))
+        moved = buffer_bytes * share_inside(on_server, servers)
+        return max(moved / self._gather_rate, across / self._nic_rate)
 
     def send(self, bytes_per_gpu: float, *, crosses: bool) -> float:
         """A message to the next stage."""

