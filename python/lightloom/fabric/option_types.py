@@ -52,7 +52,7 @@ def _optional_quantity(value: Any, info: Info) -> float | None:
     return None if value is None else _quantity(value, info)
 
 
-def _optional_size(value: Any, info: Info) -> int | None:
+def _optional_size(value: object, info: Info) -> int | None:
     name = info.field_name or ""
     if value is None:
         return None
