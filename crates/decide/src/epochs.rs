@@ -22,7 +22,7 @@ const FORGOTTEN: u64 = 1 << 16;
 choices! {
     /// How the circuits of racks follow their traffic.
     pub enum CircuitPolicy: "policy" {
-        Helios = "helios": "RotorMatchings of largest weight for what is expected",
+        Helios = "helios": "Matchings of largest weight for what is expected",
         XnestPlus = "x-nest-plus": "A few fixed matchings, switches for each as it has traffic",
         RotorNet = "rotornet": "Each matching in turn, whatever the traffic",
     }

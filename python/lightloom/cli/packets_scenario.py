@@ -184,8 +184,14 @@ def _check_present(keys: dict[str, Any]) -> None:
     of_file = {} if links is None else htsim_numbers(Path(links))
     present = {*keys, *(f"network.{key}" for key in of_file)}
     missing = next((flag for flag, key in needed.items() if key not in present), None)
-    if missing is not None:
-        raise InputError(f"--{missing} is missing; for example: {EXAMPLE}")
+    if missing is None:
+        return
+    if links is not None and missing != "transport":
+        name = echo(str(links), quoted=False)
+        raise InputError(
+            f"--{missing} is missing: {name} does not say it, as a .topo file of htsim does"
+        )
+    raise InputError(f"--{missing} is missing; for example: {EXAMPLE}")
 
 
 def _names_of_keys(

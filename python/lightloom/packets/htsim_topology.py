@@ -9,7 +9,9 @@ between hosts, and the order at every port, stay as they are.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ class _Tree:
 
 def is_htsim_topology(content: bytes) -> bool:
     """Whether a list of links is a tree of htsim: its first word is one of the header."""
-    lines = (line.split() for line in content[:4096].splitlines())
+    lines = (line.split() for line in BytesIO(content.removeprefix(BOM_UTF8)))
     first = next((line for line in lines if line and not line[0].startswith(b"#")), [])
     return len(first) == 2 and first[0].lower() in {word.encode() for word in _HEADER}
 

@@ -22,6 +22,8 @@ CARRIERS = {
     "eps": "packets",
     "ocs": "circuits",
     "direct": "fixed\ncircuits",
+    "crossbar": "turns",
+    "racks": "racks'\ncircuits",
     "relayed": "relayed",
 }
 
@@ -88,10 +90,10 @@ def _times(results: Sequence[CollectiveResult], repeats: bool) -> dict[str, list
 def _carried(results: Sequence[CollectiveResult]) -> dict[str, list[str]]:
     return {
         f"{words}\n[MB]": show_column(
-            (r.carried_bytes[name] / r.gpus / 1e6 or None for r in results), 3
+            (r.carried_bytes.get(name, 0) / r.gpus / 1e6 or None for r in results), 3
         )
         for name, words in CARRIERS.items()
-        if any(r.carried_bytes[name] for r in results)
+        if any(r.carried_bytes.get(name) for r in results)
     }
 
 

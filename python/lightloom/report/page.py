@@ -50,6 +50,8 @@ CARRIERS = {
     "ocs": "circuits of a region",
     "direct": "fixed circuits",
     "crossbar": "circuits that take turns",
+    "racks": "circuits between racks",
+    "scheduled": "circuits that change by the clock",
     "relayed": "relayed by servers (counted again)",
     "nvswitch": "inside servers (NVSwitch)",
 }

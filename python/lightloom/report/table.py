@@ -307,7 +307,8 @@ def _used_columns(rows: Sequence[dict[str, float]], names: tuple[str, ...]) -> l
 def _carried(result: FabricResult) -> tuple[float, float, float]:
     """What packets, circuits and relaying servers carried, in TB."""
     carried = result.carried_bytes
-    circuits = sum(carried.get(name, 0) for name in ("ocs", "direct", "crossbar"))
+    others = ("nvswitch", "eps", "relayed")
+    circuits = sum(size for name, size in carried.items() if name not in others)
     return carried.get("eps", 0) / 1e12, circuits / 1e12, carried.get("relayed", 0) / 1e12
 
 

@@ -314,8 +314,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         (f"{RUN} --csv no/a.csv", "no/a.csv: there is no folder no; make it first"),
         (f"{RUN} --events-flow 1", "--events-flow is for --events; give it a file as well"),
         ("packets --links parts.csv --transport ndp --pattern permutation --bytes 9kB",
-         "--hosts is missing; for example: lightloom packets --hosts 128 --rate 100 --transport "
-         "ndp --pattern permutation --bytes 2MB"),
+         "--hosts is missing: parts.csv does not say it, as a .topo file of htsim does"),
         ("packets --links no.topo --transport ndp --pattern permutation --bytes 9kB",
          "no.topo: no such file"),
         (f"{RUN} --series s.txt",

@@ -88,6 +88,14 @@ def test_a_tree_is_our_own_to_the_picosecond(
     )
 
 
+def test_a_tree_is_one_after_a_byte_order_mark_and_a_long_comment(tmp_path: Path) -> None:
+    text = "\ufeff# " + "x" * 5000 + "\n\n" + FAT_TREE
+    network = NetworkTable(links=write(tmp_path, text))
+    assert (network.hosts, network.rate_gbps) == (16, 100)
+    same = NetworkTable(links=write(tmp_path, FAT_TREE))
+    np.testing.assert_array_equal(completions(network, "ndp"), completions(same, "ndp"))
+
+
 def test_switches_take_their_time_once_each(tmp_path: Path) -> None:
     slow = LEAF_SPINE.replace("Switch_Latency_ns 0", "Switch_Latency_ns 301") + (
         "Switch_Latency_ns 500\n"

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from lightloom.errors import InputError, OutputError
+from lightloom.fabric import network
 from lightloom.report.explain import read_comparison
 from lightloom.report.page import render, tiles, write_page
 from lightloom.report.plots_svg import fabric_styles
@@ -72,6 +73,20 @@ def test_every_category_has_a_color(page):
     # without one, bars are invisible and blocks of the timeline black
     for category in StepCategory:
         assert re.search(rf"\.cat-{category.name.lower()}\b[^{{]*{{ --part: var\(--", page)
+
+
+def test_every_carrier_has_a_name_and_a_color(make_comparison):
+    carriers = {part.kind for part in vars(network).values() if hasattr(part, "kind")}
+    # the bytes of described switches are those of packets
+    carriers = carriers - {"switches"} | {"nvswitch", "relayed"}
+    assert {"eps", "racks", "crossbar", "scheduled"} <= carriers
+    comparison = make_comparison()
+    first, *others = comparison.results
+    carrying = dataclasses.replace(first, carried_bytes=dict.fromkeys(sorted(carriers), 10**12))
+    text = render(dataclasses.replace(comparison, results=(carrying, *others)))
+    for name in carriers:
+        assert re.search(rf"\.carrier-{name} {{ --part: ", text), name
+        assert f"carrier-{name}" in text.split("</style>")[-1], name
 
 
 def test_page_needs_no_other_file_and_no_network(page):

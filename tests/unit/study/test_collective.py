@@ -41,7 +41,7 @@ def test_a_layer_is_as_fast_as_deep_ep(ranks):
         assert one.algorithm_bandwidth / 1e9 == pytest.approx(published, rel=0.15)
 
 
-@pytest.mark.parametrize("fabric", ["fat-tree", "topoopt", "mixnet"])
+@pytest.mark.parametrize("fabric", ["fat-tree", "topoopt", "mixnet", "rotornet", "opera"])
 @pytest.mark.parametrize("group", [16, 64])
 def test_a_balanced_all_to_all_sends_what_it_must(fabric, group):
     (one,) = run(size_bytes=(64_000_000,), fabrics=(fabric,), group_gpus=group)

@@ -86,7 +86,7 @@ fn root(first: &mut [usize], mut node: usize) -> usize {
     node
 }
 
-/// `RotorMatchings` of n nodes that have no pair in common, at random: each is one of the regular
+/// Matchings of n nodes that have no pair in common, at random: each is one of the regular
 /// bipartite graph of the pairs that are left, found by random walks (Goel, Kapralov and Khanna,
 /// STOC 2010) in O(n log n) expected.
 fn disjoint(nodes: usize, random: &mut SplitMix64) -> Vec<Vec<u32>> {

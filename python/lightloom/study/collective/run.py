@@ -109,7 +109,8 @@ class CollectiveResult:
     @property
     def network_bytes(self) -> float:
         """Bytes per GPU that leave a server; relayed ones are counted once."""
-        across = sum(self.carried_bytes[name] for name in ("eps", "ocs", "direct"))
+        carriers = self.carried_bytes.items()
+        across = sum(size for name, size in carriers if name not in ("nvswitch", "relayed"))
         return across / self.gpus
 
     @property
