@@ -232,13 +232,16 @@ impl Scene {
         observer: &mut dyn Observer,
     ) -> Result<Time, PacketError> {
         let last = self.batches.last().map_or(self.start, |batch| batch.at);
-        if let (None, Some(quiet)) = (&known.live, known.quiet) {
-            return Ok(self.start + quiet + Duration(1));
+        let after_quiet = known.quiet.map(|quiet| self.start + quiet + Duration(1));
+        if let (None, Some(bound)) = (&known.live, after_quiet) {
+            return Ok(bound);
         }
         let is_new = known.ends.is_empty();
         let live = self.live(known, setting, observer)?;
-        let bound = live.bound().since(Time::ZERO);
-        Ok(if is_new && !live.late.is_empty() { last } else { self.start + bound })
+        let bound = self.start + live.bound().since(Time::ZERO);
+        let bound = if is_new && !live.late.is_empty() { last } else { bound };
+        // Its network may lag behind a scene of the same history in which more began.
+        Ok(after_quiet.map_or(bound, |least| bound.max(least)))
     }
 
     /// Whether nothing is left of it at a time until which all of its ends were handed over; it is
