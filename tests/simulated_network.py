@@ -70,6 +70,11 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     async def create_server(self, protocol_factory, host=None, _port=None, **_):
         return self.network.listen(protocol_factory, host)
 
+    def remove_reader(self, fd):
+        """Nobody looks at a listener any more."""
+        fd.close()
+        return True
+
     async def create_connection(self, protocol_factory, _host=None, port=None, **_):
         return await self.network.connect(protocol_factory, port)
 

@@ -107,7 +107,7 @@ async def stop_accepting(server: asyncio.Server) -> None:
     What serves a connection also closes it. asyncio loses one that was accepted a moment before the
     server is closed, and its socket stays open.
     """
-    loop = server.get_loop()
+    loop = asyncio.get_running_loop()
     for listener in server.sockets:
         loop.remove_reader(listener)
     for _ in range(_ACCEPT_TURNS):
