@@ -127,7 +127,7 @@ def test_every_option_reaches_the_scenario(lightloom):
         "context_parallel": "ring",
         "micro_batch_size": 2, "global_batch_size": None, "seq_len": 2048, "zero1": True,
         "expert_mode": "axis",
-        "pp_layout": [8, 8, 8, 8], "schedule": "1f1b", "overlap_all_to_all": "chunks",
+        "pp_layout": [8, 8, 8, 8], "mtp": None, "schedule": "1f1b", "overlap_all_to_all": "chunks",
         "overlap_chunks": 2, "strategy": None, "strategy_chunks": None,
         "overlap_shared_experts": None, "overlap_tp": True,
         "communication_sms": 8, "overlap_gradients": False, "overlap_parameters": False,

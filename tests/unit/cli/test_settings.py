@@ -69,9 +69,9 @@ def test_set_is_the_same_as_the_option(lightloom):
          "'ports'?"),
         ("--set plan.x=4", "--set plan.x=4: plan has no option 'x'; known: source, tp, pp, dp, ep, "
          "etp, cp, context_parallel, vpp, micro_batches, micro_batch_size, global_batch_size, "
-         "seq_len, zero1, expert_mode, pp_layout, schedule, overlap_all_to_all, overlap_chunks, "
-         "strategy, strategy_chunks, overlap_shared_experts, overlap_tp, communication_sms, "
-         "overlap_gradients, overlap_parameters, overlap_pipeline"),
+         "seq_len, zero1, expert_mode, pp_layout, mtp, schedule, overlap_all_to_all, "
+         "overlap_chunks, strategy, strategy_chunks, overlap_shared_experts, overlap_tp, "
+         "communication_sms, overlap_gradients, overlap_parameters, overlap_pipeline"),
         ("--set mixnet=4", "--set mixnet=4: expected TABLE.KEY=VALUE, such as mixnet.ports=4"),
         ("--set mixnet.ports=4 --set mixnet.ports=6",
          "--set mixnet.ports is given twice; leave one of them out"),
