@@ -11,6 +11,7 @@ import pytest
 
 from lightloom.hardware import load_gpu
 from lightloom.models import load_model
+from lightloom.models.next_tokens import with_next_tokens
 from lightloom.models.parameters import total_parameters
 from lightloom.study.compare.fit import FittedPlan, fitted_plan
 from lightloom.study.compare.job import prepare, workload_options
@@ -73,7 +74,7 @@ def test_the_plan_fills_the_gpus(run: Run) -> None:
 
 def fitted_run(run: Run) -> FittedPlan:
     """The plan and its memory as a comparison has them, without its fabrics."""
-    model = run.shape
+    model = with_next_tokens(run.shape, run.scenario().plan.mtp)
     scenario = with_servers(run.scenario(), model)
     gpu = load_gpu(scenario.cluster.gpu)
     return fitted_plan(scenario, model, gpu, workload_options(scenario, model))
