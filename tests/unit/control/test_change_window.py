@@ -9,7 +9,6 @@ import pytest
 from tests.control_regions import controlled, emulated, pairs
 from tests.unit.control.test_operator import served
 
-from lightloom.cli import run_command
 from lightloom.control import change_window
 from lightloom.control.change_window import ChangeWindow, next_window
 from lightloom.control.client import ControlClient
@@ -134,16 +133,6 @@ def region(tmp_path):
         window = f'[[change.window]]\ndays = ["{day}"]\nbegins = 12:00:00\nends = 12:01:00\n'
         path.write_text(f"{path.read_text()}\n{window}")
         yield path, emulator
-
-
-@pytest.fixture
-def control(capfd):
-    def run(*words):
-        status = run_command(["control", *map(str, words)])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
 
 
 @pytest.mark.parametrize("is_served", [False, True])

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.control_regions import emulated, port_map_of
 
-from lightloom.cli import run_command
 from lightloom.control.example import write_example
 from lightloom.control.failures import parse_part
 from lightloom.control.map_change import MapChange
@@ -25,16 +24,6 @@ def region(tmp_path):
     with emulated() as emulator:
         path = write_example(tmp_path, emulator.url(), servers=SERVERS, nics=NICS, size=SIZE)
         yield path, emulator
-
-
-@pytest.fixture
-def control(capfd):
-    def run(*words):
-        status = run_command(["control", *map(str, words)])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
 
 
 def rows_of(path):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from tests.control_regions import emulated
 
-from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.example import write_example
 from lightloom.control.operations import PlannedChange
@@ -26,16 +25,6 @@ def region(tmp_path):
     with emulated() as emulator:
         path = write_example(tmp_path, emulator.url(), servers=4, nics=2, size=12, when="always")
         yield path, emulator
-
-
-@pytest.fixture
-def control(capfd):
-    def run(*words):
-        status = run_command(["control", *map(str, words)])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
 
 
 @contextlib.contextmanager

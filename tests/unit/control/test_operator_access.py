@@ -13,7 +13,6 @@ from tests.control_regions import emulated
 from tests.unit.control.test_operator import served
 from tests.unit.control.test_service import certificate_in
 
-from lightloom.cli import run_command
 from lightloom.control.client import ControlClient
 from lightloom.control.example import write_example
 from lightloom.control.operator import serving
@@ -26,16 +25,6 @@ USER = pwd.getpwuid(os.getuid()).pw_name
 def path(tmp_path):
     with emulated() as emulator:
         yield write_example(tmp_path, emulator.url(), servers=4, nics=2, size=12, when="always")
-
-
-@pytest.fixture
-def control(capfd):
-    def run(*words):
-        status = run_command(["control", *map(str, words)])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
 
 
 def test_the_token_of_a_job_is_no_operators(path, control):

@@ -10,6 +10,7 @@ import pytest
 from tests.control_regions import WHY, emulated, pairs, port_map_of, region_of
 from tests.control_sim import GONE
 from tests.fake_switch import FakeSwitch
+from tests.unit.control.test_map_change import lit, rows_of, write_rows
 from tests.unit.control.test_operator import served
 
 from lightloom.cli import run_command
@@ -27,7 +28,6 @@ from lightloom.control.report import RegionState
 from lightloom.control.switch import CircuitState, CrossConnect, PortSide
 from lightloom.control.token import ClientRole, token_for
 
-HEADER = "server,nic,ingress,egress"
 #: a cross-connect of somebody else, at ports that the region does not have
 FOREIGN = (12, 24)
 ANEW = "the port map has changed, and with it the numbers of servers: connect anew"
@@ -39,28 +39,6 @@ def region(tmp_path):
         path = write_example(tmp_path, emulator.url(), servers=4, nics=2, size=12, when="always")
         emulator.matrix.change([], [FOREIGN])
         yield path, emulator
-
-
-@pytest.fixture
-def control(capfd):
-    def run(*words):
-        status = run_command(["control", *map(str, words)])
-        out, err = capfd.readouterr()
-        return status, out, err
-
-    return run
-
-
-def rows_of(path):
-    return (path.parent / "ports.csv").read_text().splitlines()[1:]
-
-
-def write_rows(path, rows):
-    (path.parent / "ports.csv").write_text("\n".join([HEADER, *rows]) + "\n")
-
-
-def lit(emulator):
-    return dict(emulator.matrix.circuits)
 
 
 @pytest.fixture
