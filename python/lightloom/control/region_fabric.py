@@ -40,8 +40,12 @@ def read_circuit_region(path: Path, gpu: str) -> CircuitRegion:
     """
     name = shown_path(path)
     try:
+        gpus_per_server = load_gpu(gpu).gpus_per_server
+    except InputError as error:
+        raise RegionFileError(f"job.gpu: {error}") from None
+    try:
         fabric = load_fabric(path)
-        region = _region_of(fabric, gpu)
+        region = _region_of(fabric, gpu, gpus_per_server)
     except InputError as error:
         text = str(error)
         raise RegionFileError(text if text.startswith(name) else f"{name}: {text}") from None
@@ -57,9 +61,9 @@ def read_circuit_region(path: Path, gpu: str) -> CircuitRegion:
     return region
 
 
-def _region_of(fabric: object, gpu: str) -> CircuitRegion | None:
+def _region_of(fabric: object, gpu: str, gpus_per_server: int) -> CircuitRegion | None:
     assert isinstance(fabric, FabricOptions)
-    gpus = _SERVERS * (fabric.gpus_per_server or load_gpu(gpu).gpus_per_server)
+    gpus = _SERVERS * (fabric.gpus_per_server or gpus_per_server)
     regions = [
         fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=rate_gbps, gpu=gpu))
         for rate_gbps in (100.0, 200.0)

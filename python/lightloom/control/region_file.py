@@ -436,8 +436,8 @@ class RegionFile(Section):
             )
         return self
 
-    def with_fabric(self, folder: Path) -> RegionFile:
-        """Return it with what the file of its fabric says.
+    def with_fabric(self, path: Path) -> RegionFile:
+        """Return it with what the file of its fabric says; ``path`` is where it was read.
 
         Raises
         ------
@@ -445,11 +445,12 @@ class RegionFile(Section):
             If that file cannot be used, or has servers of other GPUs than this one.
         """
         assert self.fabric is not None
-        region = read_circuit_region(folder / self.fabric, self.job.gpu)
+        region = read_circuit_region(path.parent / self.fabric, self.job.gpu)
         gpus, job = region.gpus_per_server, self.job
         if "gpus_per_server" in job.model_fields_set and job.gpus_per_server != gpus:
             raise RegionFileError(
-                f"job.gpus_per_server = {job.gpus_per_server}: {self.fabric} says {gpus}; keep one"
+                f"{shown_path(path)}: job.gpus_per_server = {job.gpus_per_server}:"
+                f" {self.fabric} says {gpus}; keep one"
             )
         ranks = job.ranks_per_server if "ranks_per_server" in job.model_fields_set else gpus
         found = self.model_copy(
@@ -512,4 +513,4 @@ def read_region(path: Path) -> RegionFile:
     file = check(RegionFile, read_toml(path, "region", RegionFileError), shown_path(path))
     if file.fabric is None:
         return file
-    return file.with_fabric(path.parent)
+    return file.with_fabric(path)

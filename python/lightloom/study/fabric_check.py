@@ -266,8 +266,9 @@ def _as_controlled(trial: _Trial) -> Iterator[str]:
             yield "" if same else f"a run {record.decision}, a controller {decision}"
 
 
-#: what tries each law: yields what is broken, or nothing, for each case
-LAWS: dict[str, Callable[[_Trial], Iterator[str]]] = {
+#: tries a law: yields what is broken, or nothing, for each case
+_Trying = Callable[[_Trial], Iterator[str]]
+LAWS: dict[str, _Trying] = {
     "what is sent arrives, as flows and as packets": _arrives,
     "nothing is faster than the NICs": _within_nics,
     "links of twice the rate are no slower": _no_slower_if_faster,
@@ -278,10 +279,10 @@ LAWS: dict[str, Callable[[_Trial], Iterator[str]]] = {
 }
 
 
-def laws_of(fabric: Topology) -> dict[str, Callable[[_Trial], Iterator[str]]]:
+def laws_of(fabric: Topology) -> dict[str, _Trying]:
     """Return those of the laws that a topology must keep."""
     circuits = fabric.circuits
-    applies = {
+    applies: dict[_Trying, bool] = {
         _same_both_ways: circuits is None or not circuits.relay,
         _equals_change_places: circuits is None,
         _as_controlled: circuits is not None and circuits.allocator in ALLOCATORS,
