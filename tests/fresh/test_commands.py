@@ -166,9 +166,10 @@ def test_every_command_of_a_page_runs(installation, page, folder, switch):
     for command in [*BEFORE.get(page.stem, []), *commands_of(page)]:
         if command.startswith(NOT_RUN):
             continue
-        command = command.replace("> region.toml", f"| sed s/:3082/:{switch}/ > region.toml")
+        # a region of an example is that of the emulated switch here
+        line = command.replace("> region.toml", f"| sed s/:3082/:{switch}/ > region.toml")
         done = subprocess.run(
-            ["bash", "-c", f"set -o pipefail; {command}"],
+            ["bash", "-c", f"set -o pipefail; {line}"],
             capture_output=True, cwd=folder, env=environment, check=False,
         )  # fmt: skip
         error = done.stderr.decode()
