@@ -18,10 +18,8 @@ from lightloom.control.port_map import PortMap
 from lightloom.control.port_map_files import read_port_map
 from lightloom.control.private_files import read_private
 from lightloom.control.refusals import RegionFileError
-from lightloom.control.region_fabric import check_port_map, read_circuit_region
 from lightloom.control.switch import Credentials
 from lightloom.errors import InputError
-from lightloom.fabric.reconfiguration import CircuitRegion
 from lightloom.inputs.files import shown_path
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
@@ -36,6 +34,9 @@ from lightloom.schedule.record_fields import keys_of, with_keys
 from lightloom.schedule.records import Policy, Region, RelayCost, SwitchTiming
 from lightloom.schedule.relay_cost import relay_default
 from lightloom.units import parse_quantity
+
+if TYPE_CHECKING:
+    from lightloom.fabric.reconfiguration import CircuitRegion
 
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
 _MAX_SECRET_BYTES = 4096
@@ -444,6 +445,9 @@ class RegionFile(Section):
         RegionFileError
             If that file cannot be used, or has servers of other GPUs than this one.
         """
+        # fabrics take as long to import as all else
+        from lightloom.control.region_fabric import read_circuit_region
+
         assert self.fabric is not None
         region = read_circuit_region(path.parent / self.fabric, self.job.gpu)
         gpus, job = region.gpus_per_server, self.job
@@ -497,6 +501,8 @@ class RegionFile(Section):
         """
         port_map = read_port_map(folder / self.port_map, list(self.switches))
         if self._of_fabric is not None:
+            from lightloom.control.region_fabric import check_port_map
+
             check_port_map(port_map, self._of_fabric, shown_path(folder / str(self.fabric)))
         return port_map
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import io
 
 import numpy as np
@@ -14,7 +15,7 @@ from lightloom.control.refusals import PortMapError, RegionFileError
 from lightloom.control.region_file import RULES, RegionFile, read_region
 from lightloom.control.running import open_region, serve
 from lightloom.control.token import token_for
-from lightloom.fabric import Cluster, load_fabric
+from lightloom.fabric import Cluster, MixNet, load_fabric, read
 from lightloom.samples import read_sample
 from lightloom.schedule import RelayCost
 
@@ -189,6 +190,26 @@ def test_fabrics_without_circuits_to_decide_are_refused(path, kind):
         f"{rack}: kind = '{kind}' has no circuits that a controller could decide: expected mixnet,"
         " or topology with a table [circuits]"
     )
+
+
+def test_a_class_of_others_is_served(path, monkeypatch):
+    """A fabric outside the package, whose circuits are of another rate than its NICs."""
+
+    class Bundled(MixNet):
+        kind = "bundled"
+
+        def circuit_region(self, cluster):
+            region = super().circuit_region(cluster)
+            rules = dataclasses.replace(region.rules, circuit_gbps=4 * region.rules.circuit_gbps)
+            return dataclasses.replace(region, rules=rules)
+
+    monkeypatch.setitem(read.FABRICS, "bundled", Bundled)
+    rack = path.parent / "circuit-rack.toml"
+    rates = []
+    for kind in ("mixnet", "bundled"):
+        rack.write_text(f'kind = "{kind}"\nports = 2\nrate_gbps = 400\n')
+        rates.append(read_region(path).rules.circuit_gbps)
+    assert rates[1] == 4 * rates[0]
 
 
 def test_parts_that_have_failed_are_for_the_controller(path):
