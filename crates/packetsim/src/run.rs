@@ -83,6 +83,9 @@ impl RunningScenario {
             Err(why) => (None, Some(why)),
         };
         let mut simulation = transport.build(scenario.topology.clone(), config, halves)?;
+        if scenario.hashes_ends {
+            simulation.hash_by_ends();
+        }
         let links = scenario.topology.links().len();
         for change in &scenario.circuits {
             if change.link.0 as usize >= links {

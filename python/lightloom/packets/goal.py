@@ -31,6 +31,7 @@ from lightloom.errors import InputError, echo
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.files import decode, read_input
 from lightloom.packets.flows import MAX_FILE_BYTES, MAX_FLOWS, Flows
+from lightloom.packets.operations import is_operations, parse_operations
 from lightloom.packets.programs import (
     MAX_OPERATIONS,
     MAX_SPAN_S,
@@ -72,6 +73,19 @@ def read_goal(path: Path | str) -> Flows:
     """
     path = path_of(path, "programs", "the path of a file in GOAL")
     return parse_goal(*read_input(path, "file in GOAL", MAX_FILE_BYTES))
+
+
+def read_programs(path: Path | str) -> Flows:
+    """Read programs in GOAL or as a table of operations; ``-`` is standard input.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_goal`.
+    """
+    path = path_of(path, "programs", "the path of a file in GOAL, or of a table of operations")
+    content, name = read_input(path, "file of programs", MAX_FILE_BYTES)
+    return parse_operations(content, name) if is_operations(content) else parse_goal(content, name)
 
 
 def parse_goal(content: bytes, name: str) -> Flows:

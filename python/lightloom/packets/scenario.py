@@ -161,6 +161,11 @@ class NetworkTable(Strict):
         description="flowlet: time without a packet after which a flow may change its path; 50 us "
         "by default.",
     )
+    hashing: Literal["flow", "ends"] = Field(
+        "flow",
+        description="What hashes that choose paths are of: the flow, or its ends, so that flows "
+        "that follow one another on a connection take one path.",
+    )
     outages: File | None = Field(
         None,
         description="Links that are dark for a time: CSV with the columns a, b, dark_us and up_us.",

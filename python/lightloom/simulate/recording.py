@@ -1,0 +1,245 @@
+"""A step that ran as packets, as operations: what it sent, and what every flow waited for.
+
+Whoever plays the operations over the links of the recording finds the step time again. They are
+written as a folder that ``lightloom packets --scenario`` reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lightloom.errors import InputError
+from lightloom.inputs.sizes import UNLIMITED
+from lightloom.packets.settings import from_core
+from lightloom.units import PS_PER_S
+
+#: a size in bytes that stands for no limit, of transports
+_ENDLESS = 2**64 - 1
+#: names of the files of a recording
+SCENARIO, LINKS, OPERATIONS = "scenario.toml", "links.csv", "operations.csv"
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedStep:
+    """The flows of a step, and what they waited for.
+
+    Attributes
+    ----------
+    source, destination, size_bytes, start_s, arrived_s, priority
+        Of each flow, ``(flows,)``: servers, payload, when it began, when its receiver had
+        everything, and the priority of its packets.
+    source_nic, destination_nic
+        NICs of these servers, from 0 on.
+    transfer
+        The transfer that it is a part of: one is over when all its flows have arrived.
+    operation_transfer
+        Of each operation the transfer that it is, -1 where it only joins others, ``(operations,)``.
+    wait_starts, waits, later_s
+        Operation ``i`` begins ``later_s[j]`` after the end of operation ``waits[j]``, for all ``j``
+        from ``wait_starts[i]`` to ``wait_starts[i + 1]``. The last one is the end of the step.
+    servers
+        Number of servers.
+    links
+        Ends (servers first, then switches), rate in bits per second and delay in picoseconds of
+        each duplex link.
+    config, transport
+        Parameters of packets, queues and transport, as a scenario of packets has them.
+    """
+
+    source: npt.NDArray[np.int64]
+    destination: npt.NDArray[np.int64]
+    size_bytes: npt.NDArray[np.int64]
+    start_s: npt.NDArray[np.float64]
+    arrived_s: npt.NDArray[np.float64]
+    priority: npt.NDArray[np.int64]
+    source_nic: npt.NDArray[np.int64]
+    destination_nic: npt.NDArray[np.int64]
+    transfer: npt.NDArray[np.int64]
+    operation_transfer: npt.NDArray[np.int64]
+    wait_starts: npt.NDArray[np.int64]
+    waits: npt.NDArray[np.int64]
+    later_s: npt.NDArray[np.float64]
+    servers: int
+    links: tuple[tuple[int, int, int, int], ...]
+    config: Mapping[str, Any]
+    transport: Mapping[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def files(self) -> dict[str, str]:
+        """The text of each file of the folder, by its name."""
+        return {
+            SCENARIO: self.scenario_text(),
+            LINKS: self.links_text(),
+            OPERATIONS: self.operations_text(),
+        }
+
+    def links_text(self) -> str:
+        """The links as ``lightloom packets --links`` reads them."""
+
+        def name(node: int) -> str:
+            return str(node) if node < self.servers else f"switch-{node - self.servers}"
+
+        rows = [
+            f"{name(a)},{name(b)},{rate_bps / 1e9!r},{_microseconds(delay_ps)}"
+            for a, b, rate_bps, delay_ps in self.links
+        ]
+        return "\n".join(["a,b,rate_gbps,delay_us", *rows]) + "\n"
+
+    def operations_text(self) -> str:
+        """The operations as ``lightloom packets --programs`` reads them."""
+        rows = _Rows(self)
+        return (
+            "\n".join(["rank,kind,peer,bytes,nic,peer_nic,priority,span_us,after", *rows.all()])
+            + "\n"
+        )
+
+    def scenario_text(self) -> str:
+        """All parameters of the run, by the names that a scenario has for them."""
+        config, transport = dict(self.config), dict(self.transport)
+        queue = {key: config[key] for key in ("size_bytes", "control_size_bytes",
+                                              "control_priority", "overflow")}  # fmt: skip
+        rate_gbps = max(rate_bps for *_, rate_bps, _ in self.links) / 1e9
+        paths = {} if config["paths"] is None else {"paths": config["paths"]}
+        network = {"hosts": self.servers, "rate_gbps": rate_gbps, "links": LINKS,
+                   "hashing": "ends", "routing": config["routing"]}  # fmt: skip
+        own = {key: value for key, value in transport.items() if key != "name"}
+        packet = ("mtu_bytes", "header_bytes", "control_bytes", "full_tail")
+        tables = {
+            "network": network,
+            "transport": {"name": transport["name"], "preset": "auto", **paths, **own},
+            "packet": {key: config[key] for key in packet},
+            "queue": queue,
+            **{f"queue.{key}": _switched(config[key]) for key in ("early_drop", "ecn", "pfc")},
+            "traffic": {"programs": OPERATIONS},
+        }
+        parts = [f"# {len(self):,} flows of a recorded step\nseed = {config['seed']}\n"]
+        for head, values in tables.items():
+            lines = [f"{key} = {_toml(key, value)}" for key, value in values.items()
+                     if value is not None]  # fmt: skip
+            parts.append("\n".join([f"[{head}]", *lines]) + "\n")
+        return "\n".join(parts)
+
+
+def _switched(table: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return {"on": False} if table is None else table
+
+
+def _toml(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if key.endswith("_bytes") and value in {UNLIMITED, _ENDLESS}:
+        return '"unlimited"'
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _microseconds(picoseconds: int) -> str:
+    """Exactly."""
+    return f"{picoseconds // 10**6}.{picoseconds % 10**6:06d}".rstrip("0").rstrip(".")
+
+
+class _Rows:
+    """The rows of a table of operations."""
+
+    def __init__(self, step: RecordedStep) -> None:
+        self._step = step
+        self._rows: list[str] = []
+        #: rows of waits by operation and picoseconds after it
+        self._spans: dict[tuple[int, int], int] = {}
+        #: of each operation the row that ends with it
+        self._ends: list[int] = []
+
+    def all(self) -> list[str]:
+        """A row of each operation, and of each span between them."""
+        step = self._step
+        order = np.argsort(step.transfer, kind="stable")
+        starts = np.searchsorted(step.transfer[order], np.arange(step.transfer.max() + 2))
+        for operation, transfer in enumerate(step.operation_transfer.tolist()):
+            after = list(self._waits(operation))
+            ends = after
+            if transfer >= 0:
+                flows = order[starts[transfer] : starts[transfer + 1]].tolist()
+                ends = [self._send(flow, after) for flow in flows]
+            is_one = len(ends) == 1
+            self._ends.append(ends[0] if is_one else self._add("0,compute,,,,,,0", ends))
+        return self._rows
+
+    def _waits(self, operation: int) -> Iterator[int]:
+        step = self._step
+        first, last = step.wait_starts[operation : operation + 2].tolist()
+        for place in range(first, last):
+            other = int(step.waits[place])
+            later_ps = round(float(step.later_s[place]) * PS_PER_S)
+            if not later_ps:
+                yield self._ends[other]
+                continue
+            if (other, later_ps) not in self._spans:
+                row = f"0,compute,,,,,,{_microseconds(later_ps)}"
+                self._spans[other, later_ps] = self._add(row, [self._ends[other]])
+            yield self._spans[other, later_ps]
+
+    def _send(self, flow: int, after: Sequence[int]) -> int:
+        step = self._step
+        ends = f"{step.source[flow]},send,{step.destination[flow]},{step.size_bytes[flow]}"
+        nics = f"{step.source_nic[flow]},{step.destination_nic[flow]},{step.priority[flow]}"
+        return self._add(f"{ends},{nics},", after)
+
+    def _add(self, row: str, after: Sequence[int]) -> int:
+        self._rows.append(f"{row},{' '.join(map(str, dict.fromkeys(after)))}")
+        return len(self._rows) - 1
+
+
+def recorded_step(values: Mapping[str, Any] | None) -> RecordedStep | None:
+    """What the core recorded.
+
+    Raises
+    ------
+    InputError
+        If the network has circuits, whose changes and routes no recording has.
+    """
+    if values is None:
+        return None
+    packets = values["packets"]
+    hosts = packets["is_host"]
+    servers = sum(hosts)
+    if packets["routed"] or values["unexplained"] or not all(hosts[:servers]):
+        raise InputError(
+            "a step over circuits cannot be recorded: expected a fabric of packet switches alone, "
+            "such as fat-tree"
+        )
+    if packets["sprays"]:
+        raise InputError(
+            "a step over NICs that spray packets over planes cannot be recorded: use a fabric with "
+            "one plane, or a transport that keeps each flow on one"
+        )
+    host = np.array(packets["nic_host"], dtype=np.int64)
+    first = np.searchsorted(host, np.arange(servers)) if (np.diff(host) >= 0).all() else None
+    assert first is not None, "NICs are in the order of their servers"
+    source, destination = (
+        packets[key].astype(np.int64) for key in ("source_nic", "destination_nic")
+    )
+    return RecordedStep(
+        source=host[source],
+        destination=host[destination],
+        size_bytes=packets["size_bytes"].astype(np.int64),
+        start_s=packets["start_ps"] / PS_PER_S,
+        arrived_s=packets["arrived_ps"] / PS_PER_S,
+        priority=packets["priority"].astype(np.int64),
+        source_nic=source - first[host[source]],
+        destination_nic=destination - first[host[destination]],
+        transfer=packets["transfer"].astype(np.int64),
+        operation_transfer=values["transfer"],
+        wait_starts=values["wait_starts"].astype(np.int64),
+        waits=values["waits"].astype(np.int64),
+        later_s=values["later_ps"] / PS_PER_S,
+        servers=servers,
+        links=tuple(packets["links"]),
+        config=from_core(packets["config"]),
+        transport=from_core(packets["transport"]),
+    )
