@@ -92,7 +92,7 @@ def test_a_step_that_is_played_again_takes_as_long_to_the_picosecond(transport, 
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_every_flow_begins_when_what_it_waited_for_is_over(seed, tmp_path):
+def test_every_flow_begins_when_what_it_waited_for_is_over(seed):
     run = record(random_step(seed), NETWORKS["tree"])
     recording = run.recording
     # from the arrivals alone: the latest of what each operation waits for

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from lightloom.errors import InputError, echo
 from lightloom.fabric.network import (
@@ -41,15 +41,12 @@ def packets_like(scenario: Scenario) -> Packets:
     """How packets are sent; whole steps are as large as they are."""
     options = packet_options(scenario) or PacketOptions()
     sizes = options.mtu_bytes, options.queue_bytes
-    records = options.record is not None
-    # what is recorded is to be found again in one network
-    is_open = records and "repeats" not in options.model_fields_set
     return Packets(
         options.transport,
         *sizes,
         seed=scenario.seed,
-        repeats="together" if is_open else options.repeats,
-        record=records,
+        repeats=_repeats(options),
+        record=options.record is not None,
         plane_failure=_plane_failure(options),
         full=True,
     )
@@ -72,6 +69,12 @@ def _plane_failure(options: PacketOptions) -> tuple[int, int, int | None, int] |
         raise InputError("plane_failure is for whole steps as packets; add --phases whole")
     repaired_ps = None if span_s is None else to_ps(start_s + span_s)
     return int(plane), to_ps(start_s), repaired_ps, to_ps(DETECTION_S)
+
+
+def _repeats(options: PacketOptions) -> Literal["once", "each", "together"]:
+    """What is simulated of what repeats: what is recorded is played again in one network."""
+    is_open = options.record is not None and "repeats" not in options.model_fields_set
+    return "together" if is_open else options.repeats
 
 
 def check_recording(scenario: Scenario, *, is_written: bool) -> None:
@@ -155,7 +158,7 @@ def whole_steps(scenario: Scenario, phases: Mapping[str, Phases]) -> bool:
 
 def _whole_hops(phases: Phases, options: PacketOptions) -> int:
     """About how many packet-hops of whole steps are simulated."""
-    return phases.placed_hops if options.repeats == "once" else phases.all_hops
+    return phases.placed_hops if _repeats(options) == "once" else phases.all_hops
 
 
 def predicted_s(
