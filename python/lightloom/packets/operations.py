@@ -29,8 +29,8 @@ COLUMNS = Columns(
 )
 #: what an operation may do
 KINDS = ("send", "compute")
-#: NICs of a host, from 0 on
-_MAX_NIC = 2**16
+#: the last NIC that a host may have
+MAX_NIC = 2**16 - 1
 
 
 def is_operations(content: bytes) -> bool:
@@ -71,7 +71,7 @@ def parse_operations(content: bytes, name: str) -> Flows:
     for column in ("peer", "bytes"):
         _refuse(table, sends[numbers[column][sends] < 0], f"a send has no {column}; add it")
     nics = [numbers[column][sends] for column in ("nic", "peer_nic")]
-    _refuse(table, sends[np.max(nics, axis=0) >= _MAX_NIC], f"expected NICs below {_MAX_NIC:,}")
+    _refuse(table, sends[np.max(nics, axis=0) > MAX_NIC], f"expected NICs from 0 to {MAX_NIC:,}")
     programs = _programs(table, kinds, sends)
     programs.check(name)
     return Flows(

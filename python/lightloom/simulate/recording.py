@@ -6,7 +6,7 @@ written as a folder that ``lightloom packets --scenario`` reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,14 @@ import numpy.typing as npt
 from lightloom.errors import InputError
 from lightloom.inputs.sizes import UNLIMITED
 from lightloom.packets.settings import from_core
+from lightloom.simulate.recorded_goal import recorded_goal
+from lightloom.simulate.recorded_operations import Row, rows_of
 from lightloom.units import PS_PER_S
 
 #: a size in bytes that stands for no limit, of transports
 _ENDLESS = 2**64 - 1
 #: names of the files of a recording
-SCENARIO, LINKS, OPERATIONS = "scenario.toml", "links.csv", "operations.csv"
+SCENARIO, LINKS, OPERATIONS, GOAL = "scenario.toml", "links.csv", "operations.csv", "step.goal"
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +80,7 @@ class RecordedStep:
             SCENARIO: self.scenario_text(),
             LINKS: self.links_text(),
             OPERATIONS: self.operations_text(),
+            GOAL: self.goal_text(),
         }
 
     def links_text(self) -> str:
@@ -94,11 +97,20 @@ class RecordedStep:
 
     def operations_text(self) -> str:
         """The operations as ``lightloom packets --programs`` reads them."""
-        rows = _Rows(self)
-        return (
-            "\n".join(["rank,kind,peer,bytes,nic,peer_nic,priority,span_us,after", *rows.all()])
-            + "\n"
-        )
+        head = "rank,kind,peer,bytes,nic,peer_nic,priority,span_us,after"
+        return "\n".join([head, *map(self._row_text, rows_of(self))]) + "\n"
+
+    def goal_text(self) -> str:
+        """The operations in GOAL, see :mod:`.recorded_goal`."""
+        return recorded_goal(self, rows_of(self))
+
+    def _row_text(self, row: Row) -> str:
+        after, flow = " ".join(map(str, row.after)), row.flow
+        if flow < 0:
+            return f"0,compute,,,,,,{_microseconds(row.span_ps)},{after}"
+        ends = f"{self.source[flow]},send,{self.destination[flow]},{self.size_bytes[flow]}"
+        nics = f"{self.source_nic[flow]},{self.destination_nic[flow]},{self.priority[flow]}"
+        return f"{ends},{nics},,{after}"
 
     def scenario_text(self) -> str:
         """All parameters of the run, by the names that a scenario has for them."""
@@ -142,57 +154,6 @@ def _toml(key: str, value: Any) -> str:
 def _microseconds(picoseconds: int) -> str:
     """Exactly."""
     return f"{picoseconds // 10**6}.{picoseconds % 10**6:06d}".rstrip("0").rstrip(".")
-
-
-class _Rows:
-    """The rows of a table of operations."""
-
-    def __init__(self, step: RecordedStep) -> None:
-        self._step = step
-        self._rows: list[str] = []
-        #: rows of waits by operation and picoseconds after it
-        self._spans: dict[tuple[int, int], int] = {}
-        #: of each operation the row that ends with it
-        self._ends: list[int] = []
-
-    def all(self) -> list[str]:
-        """A row of each operation, and of each span between them."""
-        step = self._step
-        order = np.argsort(step.transfer, kind="stable")
-        starts = np.searchsorted(step.transfer[order], np.arange(step.transfer.max() + 2))
-        for operation, transfer in enumerate(step.operation_transfer.tolist()):
-            after = list(self._waits(operation))
-            ends = after
-            if transfer >= 0:
-                flows = order[starts[transfer] : starts[transfer + 1]].tolist()
-                ends = [self._send(flow, after) for flow in flows]
-            is_one = len(ends) == 1
-            self._ends.append(ends[0] if is_one else self._add("0,compute,,,,,,0", ends))
-        return self._rows
-
-    def _waits(self, operation: int) -> Iterator[int]:
-        step = self._step
-        first, last = step.wait_starts[operation : operation + 2].tolist()
-        for place in range(first, last):
-            other = int(step.waits[place])
-            later_ps = round(float(step.later_s[place]) * PS_PER_S)
-            if not later_ps:
-                yield self._ends[other]
-                continue
-            if (other, later_ps) not in self._spans:
-                row = f"0,compute,,,,,,{_microseconds(later_ps)}"
-                self._spans[other, later_ps] = self._add(row, [self._ends[other]])
-            yield self._spans[other, later_ps]
-
-    def _send(self, flow: int, after: Sequence[int]) -> int:
-        step = self._step
-        ends = f"{step.source[flow]},send,{step.destination[flow]},{step.size_bytes[flow]}"
-        nics = f"{step.source_nic[flow]},{step.destination_nic[flow]},{step.priority[flow]}"
-        return self._add(f"{ends},{nics},", after)
-
-    def _add(self, row: str, after: Sequence[int]) -> int:
-        self._rows.append(f"{row},{' '.join(map(str, dict.fromkeys(after)))}")
-        return len(self._rows) - 1
 
 
 def recorded_step(values: Mapping[str, Any] | None) -> RecordedStep | None:

@@ -76,7 +76,7 @@ def test_nics_of_hosts_are_numbered(tmp_path):
         ("0,send,1,8,,,,,\n0,compute,,,,,,-1,", "line 3: span_us: expected 0 to 1e\\+09"),
         ("0,send,1,8.5,,,,,", "line 2: bytes: expected a whole number from 0 on"),
         ("-1,send,1,8,,,,,", "line 2: rank: expected a whole number from 0 on"),
-        ("0,send,1,8,70000,,,,", "line 2: expected NICs below 65,536"),
+        ("0,send,1,8,70000,,,,", "line 2: expected NICs from 0 to 65,535"),
         ("0,send,1,8,,,,,1\n0,send,1,8,,,,,0", "wait for one another; none can ever begin"),
         ("0,send,1,8,,,,", "line 2: 8 cells, expected 9 as in the header"),
     ],
