@@ -120,8 +120,7 @@ pub struct Recording {
 impl Recording {
     pub(crate) fn new(mut waits: Waits, ends: Vec<Moment>, packets: SentPackets) -> Self {
         let end = waits.join(ends);
-        let mut recording =
-            Self { operations: waits.operations, end, packets, unexplained: 0 };
+        let mut recording = Self { operations: waits.operations, end, packets, unexplained: 0 };
         recording.unexplained = recording.check();
         recording
     }

@@ -50,8 +50,7 @@ fn execute<'py>(
     let PyNetwork(network) = network;
     let model = model.map(|model| model.of(&network)).transpose()?;
     let timeline_workers = timeline_workers.into_iter().map(WorkerId).collect();
-    let options =
-        Options { timeline_workers, share_equal_work, record_decisions, record_packets };
+    let options = Options { timeline_workers, share_equal_work, record_decisions, record_packets };
     let mut watcher = Watcher::new(progress, total_tasks(&graph));
     let mut caller = allocator.map(|function| Caller { function, error: None });
     let result = py.detach(|| {

@@ -12,8 +12,8 @@ use lightloom_packetsim::{NicId, NodeId};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
-use pythonize::pythonize;
 use pyo3::types::{IntoPyDict, PyDict, PyTuple};
+use pythonize::pythonize;
 use std::sync::Arc;
 
 /// Values by name.

@@ -201,8 +201,9 @@ def _of_graph(
 
 def _nics(flows: Flows, end: int) -> npt.NDArray[np.uint32]:
     """NICs at one end of each flow; empty where the network chooses."""
-    nics = [] if flows.nics is None else flows.nics[end]
-    return np.array(nics, dtype=np.uint32)
+    if flows.nics is None:
+        return np.zeros(0, dtype=np.uint32)
+    return flows.nics[end].astype(np.uint32)
 
 
 class _Collect:

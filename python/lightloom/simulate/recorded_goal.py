@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lightloom.simulate.recorded_operations import Row
+from lightloom.simulate.recorded_operations import RecordedRow
 
 if TYPE_CHECKING:
     from lightloom.simulate.recording import RecordedStep
@@ -25,7 +25,7 @@ _PROCESSORS = 256
 _TOLD = 1
 
 
-def recorded_goal(step: RecordedStep, rows: Sequence[Row]) -> str:
+def recorded_goal(step: RecordedStep, rows: Sequence[RecordedRow]) -> str:
     """Programs in GOAL, as :func:`~lightloom.packets.read_goal` and ``txt2bin`` read them."""
     writer = _Writer(step, rows)
     for number, row in enumerate(rows):
@@ -78,7 +78,7 @@ def _processors(spans: Sequence[tuple[int, int, int]]) -> dict[int, int]:
 
 
 class _Writer:
-    def __init__(self, step: RecordedStep, rows: Sequence[Row]) -> None:
+    def __init__(self, step: RecordedStep, rows: Sequence[RecordedRow]) -> None:
         self._rows = rows
         self._ends = list(zip(step.source.tolist(), step.destination.tolist(), strict=True))
         self._sizes = step.size_bytes.tolist()
@@ -115,7 +115,7 @@ class _Writer:
                     self._ranks[rank].spans.append((row.begin_ps, row.end_ps, label))
         return self._placed[number, rank]
 
-    def _waits(self, row: Row, rank: int) -> list[int]:
+    def _waits(self, row: RecordedRow, rank: int) -> list[int]:
         """The operations of a rank that a row waits for there."""
         labels = list[int | None]()
         told = defaultdict[int, list[int]](list)

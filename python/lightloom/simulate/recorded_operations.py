@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RecordedRow:
     """An operation that waits for earlier ones.
 
     Attributes
@@ -37,7 +37,7 @@ class Row:
     end_ps: int
 
 
-def rows_of(step: RecordedStep) -> list[Row]:
+def rows_of(step: RecordedStep) -> list[RecordedRow]:
     """A row of each flow, each span between operations and each join; the last is the end."""
     return _Rows(step).all()
 
@@ -45,14 +45,14 @@ def rows_of(step: RecordedStep) -> list[Row]:
 class _Rows:
     def __init__(self, step: RecordedStep) -> None:
         self._step = step
-        self._rows: list[Row] = []
+        self._rows: list[RecordedRow] = []
         #: rows of spans by operation and picoseconds after it
         self._spans: dict[tuple[int, int], int] = {}
         #: of each operation the row that ends with it
         self._ends: list[int] = []
         self._arrived_ps = np.rint(step.arrived_s * PS_PER_S).astype(np.int64)
 
-    def all(self) -> list[Row]:
+    def all(self) -> list[RecordedRow]:
         step = self._step
         order = np.argsort(step.transfer, kind="stable")
         starts = np.searchsorted(step.transfer[order], np.arange(step.transfer.max() + 2))
@@ -79,5 +79,5 @@ class _Rows:
     def _add(self, after: Sequence[int], *, flow: int = -1, span_ps: int = 0) -> int:
         begin_ps = max((self._rows[row].end_ps for row in after), default=0)
         end_ps = begin_ps + span_ps if flow < 0 else int(self._arrived_ps[flow])
-        self._rows.append(Row(flow, span_ps, tuple(dict.fromkeys(after)), begin_ps, end_ps))
+        self._rows.append(RecordedRow(flow, span_ps, tuple(dict.fromkeys(after)), begin_ps, end_ps))
         return len(self._rows) - 1

@@ -17,7 +17,7 @@ from lightloom.errors import InputError
 from lightloom.inputs.sizes import UNLIMITED
 from lightloom.packets.settings import from_core
 from lightloom.simulate.recorded_goal import recorded_goal
-from lightloom.simulate.recorded_operations import Row, rows_of
+from lightloom.simulate.recorded_operations import RecordedRow, rows_of
 from lightloom.units import PS_PER_S
 
 #: a size in bytes that stands for no limit, of transports
@@ -104,7 +104,7 @@ class RecordedStep:
         """The operations in GOAL, see :mod:`.recorded_goal`."""
         return recorded_goal(self, rows_of(self))
 
-    def _row_text(self, row: Row) -> str:
+    def _row_text(self, row: RecordedRow) -> str:
         after, flow = " ".join(map(str, row.after)), row.flow
         if flow < 0:
             return f"0,compute,,,,,,{_microseconds(row.span_ps)},{after}"
@@ -139,11 +139,11 @@ class RecordedStep:
         return "\n".join(parts)
 
 
-def _switched(table: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _switched(table: Mapping[str, object] | None) -> Mapping[str, object]:
     return {"on": False} if table is None else table
 
 
-def _toml(key: str, value: Any) -> str:
+def _toml(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if key.endswith("_bytes") and value in {UNLIMITED, _ENDLESS}:
