@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lightloom import _core
 from lightloom.errors import InputError
 from lightloom.inputs.sizes import UNLIMITED
 from lightloom.packets.settings import from_core
@@ -85,14 +86,10 @@ class RecordedStep:
 
     def links_text(self) -> str:
         """The links as ``lightloom packets --links`` reads them."""
-
-        def name(node: int) -> str:
-            return str(node) if node < self.servers else f"switch-{node - self.servers}"
-
-        rows = [
-            f"{name(a)},{name(b)},{rate_bps / 1e9!r},{_microseconds(delay_ps)}"
-            for a, b, rate_bps, delay_ps in self.links
-        ]
+        rows = []
+        for a, b, rate_bps, delay_ps in self.links:
+            ends = f"{_node(a, self.servers)},{_node(b, self.servers)}"
+            rows.append(f"{ends},{rate_bps / 1e9!r},{_microseconds(delay_ps)}")
         return "\n".join(["a,b,rate_gbps,delay_us", *rows]) + "\n"
 
     def operations_text(self) -> str:
@@ -113,37 +110,69 @@ class RecordedStep:
         return f"{ends},{nics},,{after}"
 
     def scenario_text(self) -> str:
-        """All parameters of the run, by the names that a scenario has for them."""
-        config, transport = dict(self.config), dict(self.transport)
-        queue = {key: config[key] for key in ("size_bytes", "control_size_bytes",
-                                              "control_priority", "overflow")}  # fmt: skip
+        """The parameters of the run that the transport does not have for this network by itself.
+
+        Those it has are left out, so that another transport has its own.
+        """
+        config, own = dict(self.config), dict(self.transport)
+        fitted_config, fitted_own = self._fitted()
         rate_gbps = max(rate_bps for *_, rate_bps, _ in self.links) / 1e9
-        paths = {} if config["paths"] is None else {"paths": config["paths"]}
+        paths = {"paths": (config["paths"], fitted_config["paths"])}
+        own = {key: (value, fitted_own.get(key)) for key, value in own.items() if key != "name"}
+
+        def both(*keys: str) -> dict[str, tuple[object, object]]:
+            return {key: (config[key], fitted_config[key]) for key in keys}
+
+        tables = {
+            "transport": paths | own,
+            "packet": both("mtu_bytes", "header_bytes", "control_bytes", "full_tail"),
+            "queue": both("size_bytes", "control_size_bytes", "control_priority", "overflow"),
+        }
+        changed = {head: _changed(values) for head, values in tables.items()}
+        for key in ("early_drop", "ecn", "pfc"):
+            if config[key] != fitted_config[key]:
+                changed[f"queue.{key}"] = {"on": False} if config[key] is None else config[key]
         network = {"hosts": self.servers, "rate_gbps": rate_gbps, "links": LINKS,
                    "hashing": "ends", "routing": config["routing"]}  # fmt: skip
-        own = {key: value for key, value in transport.items() if key != "name"}
-        packet = ("mtu_bytes", "header_bytes", "control_bytes", "full_tail")
-        tables = {
-            "network": network,
-            "transport": {"name": transport["name"], "preset": "auto", **paths, **own},
-            "packet": {key: config[key] for key in packet},
-            "queue": queue,
-            **{f"queue.{key}": _switched(config[key]) for key in ("early_drop", "ecn", "pfc")},
-            "traffic": {"programs": OPERATIONS},
-        }
+        changed["transport"] = {"name": self.transport["name"], **changed["transport"]}
+        changed = {"network": network, **changed, "traffic": {"programs": OPERATIONS}}
         parts = [f"# {len(self):,} flows of a recorded step\nseed = {config['seed']}\n"]
-        for head, values in tables.items():
-            lines = [f"{key} = {_toml(key, value)}" for key, value in values.items()
-                     if value is not None]  # fmt: skip
-            parts.append("\n".join([f"[{head}]", *lines]) + "\n")
+        for head, values in changed.items():
+            lines = [f"{key} = {_toml(key, value)}" for key, value in values.items()]
+            if lines:
+                parts.append("\n".join([f"[{head}]", *lines]) + "\n")
         return "\n".join(parts)
 
+    def _fitted(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the transport has for this network: its configuration and its own parameters."""
+        nodes = 1 + max(node for a, b, *_ in self.links for node in (a, b))
+        switches = [_node(node, self.servers) for node in range(self.servers, nodes)]
+        rate_bps = max(rate_bps for *_, rate_bps, _ in self.links)
+        network = {
+            "hosts": self.servers,
+            "rate_bps": rate_bps,
+            "link_delay_ps": 0,
+            "planes": 1,
+            "plane_choice": "hash",
+            "shape": {"topology": "links", "switches": switches, "links": list(self.links)},
+        }
+        config, own = _core.packet_profile(self.transport["name"], rate_bps, network)
+        return from_core(config), from_core(own)
 
-def _switched(table: Mapping[str, object] | None) -> Mapping[str, object]:
-    return {"on": False} if table is None else table
+
+def _node(node: int, servers: int) -> str:
+    """What a node is called in a list of links."""
+    return str(node) if node < servers else f"switch-{node - servers}"
+
+
+def _changed(values: Mapping[str, tuple[object, object]]) -> dict[str, object]:
+    """Those that differ from what they would be."""
+    return {key: value for key, (value, usual) in values.items() if value != usual}
 
 
 def _toml(key: str, value: object) -> str:
+    if value is None:
+        return '"auto"'
     if isinstance(value, bool):
         return "true" if value else "false"
     if key.endswith("_bytes") and value in {UNLIMITED, _ENDLESS}:

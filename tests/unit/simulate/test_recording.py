@@ -127,6 +127,19 @@ def test_a_recorded_step_can_be_sent_otherwise(tmp_path):
     assert times["ndp"] != times["dctcp"]
 
 
+def test_what_was_set_of_packets_is_recorded_and_what_was_not_is_the_transports(tmp_path):
+    step = random_step(3)
+    own = record(step, NETWORKS["pods"], "dcqcn").recording.scenario_text()
+    assert "[packet]" not in own
+    assert "[queue" not in own
+    run = record(step, NETWORKS["pods"], "ndp", mtu_bytes=1500, queue_bytes=9000)
+    text = run.recording.scenario_text()
+    assert "[packet]\nmtu_bytes = 1500\n" in text
+    assert "[queue]\nsize_bytes = 9000\n" in text
+    again = replay(run.recording, tmp_path / "step")
+    assert again.operations.makespan_s == pytest.approx(run.step_time_s, abs=PS, rel=0)
+
+
 def test_recording_changes_nothing():
     step = random_step(2)
     hashes = [
