@@ -27,6 +27,8 @@ from lightloom.units import show_bytes, time_unit
 _MAX = 1500
 #: links that are drawn one by one
 MOST_LINKS = 5
+#: periods of their lines: rates of single packets hide those of others
+_MOST_PERIODS = 300
 _WIDTH, _WIDE, _HEIGHT = 520.0, 1100.0, 330.0
 Numbers = npt.NDArray[np.float64]
 
@@ -97,7 +99,7 @@ def busiest_series(run: PacketRun, count: int = MOST_LINKS) -> list[LinkSeries]:
         (-links.peak_queue_bytes.astype(np.int64), -links.sent_bytes.astype(np.int64))
     )
     periods = round(float(series.begin_s.max()) / period_s) + 1
-    merged = -(-periods // _MAX)
+    merged = -(-periods // _MOST_PERIODS)
     size = -(-periods // merged) * merged
     found = []
     for link in order[:count].tolist():

@@ -31,7 +31,7 @@ def test_rates_over_time_add_up_to_what_each_link_sent(rows, sample_s):
     least = min(sent[link.name] for link in found)
     assert sum(size > least for size in sent.values()) < MOST_LINKS
     for link in found:
-        assert len(link.gbps) <= 1500
+        assert len(link.gbps) <= 300
         # but for acknowledgments on the wire at the end
         carried = link.gbps.sum() * link.period_s * 1e9 / 8
         assert carried == pytest.approx(sent[link.name], rel=1e-3)
