@@ -222,6 +222,26 @@ def test_earlier_schedulers_on_several_switches_by_hand():
     assert (standard > 0).sum(axis=1).max() <= 16
 
 
+def test_rings_of_harvest_by_hand_and_by_trying_all():
+    """Two GPUs further take two circuits of a ring of neighbors, and one of a ring of its own."""
+    script = load("harvest")
+    assert [script.hops(2, ring, 8) for ring in (1, 2, 3, 5)] == [2, 1, 6, 2]
+    assert script.hops(3, 2, 8) == np.inf
+    assert [script.hops(shift, 1, 8) for shift in range(1, 8)] == list(range(1, 8))
+    costs = script.costs_ns("all-to-all", 64 * 1024, 8)
+    for delay in (0.0, 300.0, 2_000.0, 1e6):
+        tried = [
+            sum(costs[step, ring] for step, ring in enumerate(rings))
+            + delay * sum(a != b for a, b in itertools.pairwise(rings))
+            for rings in itertools.product(range(4), repeat=4)
+        ]
+        found = script.shortest(costs[:4, :4], delay)
+        assert found.cost_ns == pytest.approx(min(tried))
+        assert found.cost_ns <= min(script.baselines(costs[:4, :4], delay).values()) + 1e-6
+    halves = script.steps("recursive doubling", 1024, 8)
+    assert halves == [(1, 512), (2, 256), (4, 128), (4, 128), (2, 256), (1, 512)]
+
+
 def test_efficiencies_of_monta_by_hand():
     """Half of a volume travels to the other server, and seven eighths to TP ranks."""
     found = {row[0]: row[1:] for row in rows("monta-fig13", r"[\d.]+")}
