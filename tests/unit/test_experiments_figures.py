@@ -222,6 +222,22 @@ def test_earlier_schedulers_on_several_switches_by_hand():
     assert (standard > 0).sum(axis=1).max() <= 16
 
 
+def test_photonic_rails_lose_less_the_longer_circuits_are_kept():
+    """Fewer turns in the dark, for each job and delay, and no more than 6 % where Opus says so."""
+    jobs = [row for row in rows("opus", r".* GPUs") if len(row) == 7]
+    assert len(jobs) == 4 * 3
+    longer = np.array([[float(cell) for cell in row[3:]] for row in jobs]).reshape(4, 3, 4)
+    assert (np.diff(longer, axis=1) <= 0).all()
+    assert (np.diff(longer, axis=2) > 0).all()
+    assert (longer[:3, 2, :3] < 6).all()
+    script = load("opus")
+    job = {**script.VALUES["job"][0], "gpus": 32}
+    job["plan"] = {**job["plan"], "micro_batches": 4}
+    rail_s = script.step_s(job, "rail", {})
+    found = [script.longer_percent(job, kept, 1e-3, rail_s) for kept in ("ahead", "needed", "no")]
+    assert found == sorted(found)
+
+
 def test_rings_of_harvest_by_hand_and_by_trying_all():
     """Two GPUs further take two circuits of a ring of neighbors, and one of a ring of its own."""
     script = load("harvest")
