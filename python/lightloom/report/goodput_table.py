@@ -58,7 +58,7 @@ def useful_grid(goodput: Goodput) -> Grid:
         for result in goodput.results
         for low in [result.useful_low]
     ]
-    recovery = inputs["recovery"]
+    recovery, repair_days = inputs["recovery"], inputs["repair_s"] / 86_400
     return Grid(
         f"Useful time: {recovery['runs']} runs of {recovery['days']:g} days",
         [
@@ -75,7 +75,7 @@ def useful_grid(goodput: Goodput) -> Grid:
         -1,
         f"+-: 95 % interval; a checkpoint takes {show_time(inputs['checkpoint_s'], 3)}, detection"
         f" {show_time(inputs['detection_s'], 3)}, restart {show_time(inputs['restart_s'], 3)},"
-        f" repair {inputs['repair_s'] / 86_400:.3g} days; 10^12: useful tokens",
+        f" repair {repair_days:.3g} day{'s' * (repair_days != 1)}; 10^12: useful tokens",
     )
 
 
