@@ -99,19 +99,23 @@ def spent_grid(goodput: Goodput) -> Grid:
 
 def kinds_grid(goodput: Goodput) -> Grid:
     """What failures of each kind cost on each fabric."""
-    kinds = list(dict.fromkeys(kind.kind for one in goodput.results for kind in one.kinds))
-    of = {one.fabric: {kind.kind: kind for kind in one.kinds} for one in goodput.results}
+    kinds = list(dict.fromkeys(kind.kind for result in goodput.results for kind in result.kinds))
+    of = {result.fabric: {kind.kind: kind for kind in result.kinds} for result in goodput.results}
     rows: list[list[str]] = []
     for kind in kinds:
-        there = [of[one.fabric][kind] for one in goodput.results if kind in of[one.fabric]]
+        there = [of[result.fabric][kind] for result in goodput.results if kind in of[result.fabric]]
         lost = [
-            f"{100 * of[one.fabric][kind].lost_share:.2f}" if kind in of[one.fabric] else "-"
-            for one in goodput.results
+            f"{100 * of[result.fabric][kind].lost_share:.2f}" if kind in of[result.fabric] else "-"
+            for result in goodput.results
         ]
-        rows.append([kind, f"{max(one.per_day for one in there):.2g}", *lost])
+        rows.append([kind, f"{max(result.per_day for result in there):.2g}", *lost])
     return Grid(
         "What failures cost [% of the time]",
-        [("failure of", ""), ("per\nday", ""), *((one.fabric, "") for one in goodput.results)],
+        [
+            ("failure of", ""),
+            ("per\nday", ""),
+            *((result.fabric, "") for result in goodput.results),
+        ],
         rows,
         -1,
         "rack and row: servers that lose their power at once; software and maintenance: of the job",
