@@ -126,7 +126,7 @@ def _fail(message: str) -> int:
     return 2
 
 
-def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print what Python code warns of in one line, without the place of the code."""
     from lightloom.cli.terminal import terminal
 
