@@ -454,9 +454,7 @@ class ComputeModel:
             total += expert_bias(kernels, tokens * hidden, experts, backward)
         return total
 
-    def _expert_activation(
-        self, model: Model, tokens: Array, width: float, backward: bool
-    ) -> Work:
+    def _expert_activation(self, model: Model, tokens: Array, width: float, backward: bool) -> Work:
         total = self._activation(model, tokens, width, backward)
         if model.expert_clamp:
             total += expert_clamp(self.kernels, tokens * 2 * width, backward)

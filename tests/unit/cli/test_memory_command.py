@@ -149,19 +149,19 @@ def test_nothing_of_the_network_is_wanted_but_the_rate_of_expansions():
 
 
 def test_settings_are_those_of_the_plan_and_of_no_fabric(lightloom):
-    words = "memory deepseek-v3 --gpus 2048 --gpu h800 --json - --set"
-    stages = {}
-    for modules in (0, 1):
-        outcome = lightloom(f"{words} plan.mtp={modules}")
+    words = "memory deepseek-v3 --gpus 2048 --gpu h800 --json -"
+    stages = []
+    for setting in ("", " --set plan.mtp=1"):
+        outcome = lightloom(words + setting)
         assert outcome.status == 0, outcome.err
-        stages[modules] = json.loads(outcome.out)
+        stages.append(json.loads(outcome.out))
     assert stages[1] != stages[0]
     for setting, expected in (
         ("mixnet.ports=4", "no fabric"),
         ("plan.tp=1 --tp 1", "both given"),
         ("plan.mpt=1", "did you mean"),
     ):
-        outcome = lightloom(f"{words} {setting}")
+        outcome = lightloom(f"{words} --set {setting}")
         assert (outcome.status, outcome.err.count("\n")) == (2, 1)
         assert expected in outcome.err
 
