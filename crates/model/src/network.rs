@@ -100,8 +100,8 @@ impl NvSwitch {
     /// Time of a collective in which the busiest GPU moves so many bytes around so many others.
     ///
     /// Where it adds up the buffers of `n` GPUs, switches may do so instead: each GPU sends its
-    /// buffer once and the sum of its share, `(n + 1) / n` of the buffer for the `2 (n - 1) / n` of a
-    /// ring. The faster one is taken, as NCCL does.
+    /// buffer once and the sum of its share, `(n + 1) / n` of the buffer for the `2 (n - 1) / n` of
+    /// a ring. The faster one is taken, as NCCL does.
     pub fn collective(&self, bytes_per_gpu: u64, peers: u32, adds_up: bool) -> Duration {
         let ring = self.gather.time(bytes_per_gpu, peers);
         let Some(reduce) = self.reduce.filter(|_| adds_up && peers > 0) else { return ring };
