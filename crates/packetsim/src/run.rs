@@ -78,11 +78,12 @@ impl RunningScenario {
         let transport = scenario.transport;
         let links_fail = !scenario.failures.is_empty() || scenario.config.loss > 0.0;
         let config = Config { links_fail, ..scenario.config };
-        let (halves, undivided) = match halves(scenario) {
-            Ok(halves) => (halves, None),
-            Err(why) => (None, Some(why)),
-        };
+        let parted = halves(scenario);
+        let (halves, undivided) = parted.map_or_else(|why| (None, Some(why)), |it| (it, None));
         let mut simulation = transport.build(scenario.topology.clone(), config, halves)?;
+        if scenario.hashes_ends {
+            simulation.hash_by_ends();
+        }
         let links = scenario.topology.links().len();
         for change in &scenario.circuits {
             if change.link.0 as usize >= links {

@@ -69,6 +69,9 @@ class Flows:
         Operations that decide when flows begin, in the place of ``start_s`` and ``after``.
     priority
         From 0 to 7, of which ports send higher ones first; ``None`` where all are 0.
+    nics
+        Of their hosts, from 0 on, that flows leave and arrive by; ``None`` for the first of each,
+        or those that routes say.
     remarks
         What of a list in the form of another simulator is not simulated, a sentence each.
 
@@ -90,6 +93,7 @@ class Flows:
     delay_s: npt.NDArray[np.float64] | None = None
     programs: Programs | None = None
     priority: Whole | None = None
+    nics: tuple[Whole, Whole] | None = None
     remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
