@@ -36,9 +36,14 @@ TABLE = HERE / "published.md"
 OTHERS = {"rail-only": "rails", "dual-plane": "two planes"}
 
 
+def on_server(row: Mapping[str, Any]) -> int:
+    """GPUs of a row that share NVLink."""
+    return int(row.get("server", min(8, row["gpus"])))
+
+
 def reading_of(row: Mapping[str, Any]) -> Reading:
     """A row as what a tool measured; its time follows from its bandwidth."""
-    servers = Servers(row["gpus"], min(8, row["gpus"]))
+    servers = Servers(row["gpus"], on_server(row))
     if row["test"] not in ("dispatch", "combine"):
         size = float(row["size"])
         passes = 2 if row["test"] == "all-reduce" else 1
@@ -66,18 +71,18 @@ def predicted(row: Mapping[str, Any], fabric: str) -> float:
 def line(row: Mapping[str, Any]) -> tuple[str, float]:
     """A row of the table, and predicted over published."""
     element = f" {row['element']}" if "element" in row else ""
-    own = predicted(row, "fat-tree")
+    own, crosses = predicted(row, "fat-tree"), row["gpus"] > on_server(row)
     ratio = own / row["published"]
     cells = [
         row["source"],
         row["test"] + element,
         f"{row['gpus']} {row['links']}",
-        f"{row.get('nics', 8)} x {row['rate']}" if row["gpus"] > 8 else "-",
+        f"{row.get('nics', 8)} x {row['rate']}" if crosses else "-",
         f"{row['published']:g}",
         f"{own:.1f}",
         f"{ratio:.2f}" + (" (fault)" if "fault" in row else ""),
     ]
-    cells += [f"{predicted(row, name):.1f}" if row["gpus"] > 8 else "-" for name in OTHERS]
+    cells += [f"{predicted(row, name):.1f}" if crosses else "-" for name in OTHERS]
     return f"| {' | '.join(cells)} |", ratio
 
 
@@ -97,7 +102,7 @@ def render() -> str:
         text, ratio = line(row)
         lines.append(text)
         if "fault" not in row:
-            where = "between" if row["gpus"] > 8 else "inside"
+            where = "between" if row["gpus"] > on_server(row) else "inside"
             ratios.setdefault(f"{row['source']}, {where} servers", []).append(ratio)
     lines += ["", "| source | rows | median ratio | range |", "|---|---:|---:|---|"]
     lines += [

@@ -33,6 +33,7 @@ from results import ROOT, command_line, write_or_check  # noqa: E402
 from rows import Run, read_runs  # noqa: E402
 
 BOARD, FIGURE, PEERS = HERE / "board.md", HERE / "board.svg", HERE / "peers.toml"
+AIMS = HERE / "aims.toml"
 REGISTERED, PLANNED = HERE / "registered.csv", HERE / "registered.toml"
 ERRORS = ROOT / "python/lightloom/hardware/data/errors.toml"
 COLUMNS = ("run", "inputs", "predictor", "predicted", "date")
@@ -150,6 +151,54 @@ def sums(found: Sequence[Entry]) -> list[str]:
         f" {held} of {tested} ({100 * held / tested:.0f} %) |"
     )
     return lines
+
+
+def is_apart(entry: Entry) -> bool:
+    """Whether a run is on GPUs of AMD or of torchtitan, for which an aim of its own holds."""
+    return entry.run.gpu.startswith("mi") or entry.run.source.startswith("torchtitan")
+
+
+def aims(found: Sequence[Entry]) -> list[str]:
+    """Each aim and each class: whether it is met, by runs that calibrate and that test."""
+    content = tomllib.loads(AIMS.read_text(encoding="utf-8"))
+    times, shares = content["held_out"], content["held"]
+    groups = {
+        "dense": [e for e in found if not (e.run.is_moe or is_apart(e))],
+        "MoE on Hopper and Blackwell": [
+            e for e in found if e.run.is_moe and e.run.gpu != "a100" and not is_apart(e)
+        ],
+        "AMD and torchtitan": [e for e in found if is_apart(e)],
+    }
+    wanted = {aim["name"]: aim["median"] for aim in content["aim"]}
+    assert wanted.keys() == groups.keys()
+    missing = {each["name"]: each["missing"] for each in content["class"]}
+    groups |= {name: [e for e in found if e.run.group == name] for name in missing}
+    lines = [
+        f"| runs | number | median error | aim | calibrate | test | test / calibrate, {times:g} |"
+        f" held by intervals, {100 * shares[0]:.0f} to {100 * shares[1]:.0f} % |",
+        "|---|---:|---:|---|---:|---:|---|---|",
+    ]
+    words = {True: "met", False: "**missed**"}
+    missed = []
+    for name, runs in groups.items():
+        errors = {
+            part: [100 * abs(e.ratio - 1) for e in runs if e.run.part == part]
+            for part in ("calibrate", "test")
+        }
+        whole = median(error for each in errors.values() for error in each)
+        shown, held_out = (median(errors[part]) for part in errors)
+        inside = [e.size <= spread(found, e.run.group) for e in runs if e.run.part == "test"]
+        share = sum(inside) / len(inside)
+        aim = f"{wanted[name]} %, {words[whole <= wanted[name]]}" if name in wanted else ""
+        is_even, is_held = held_out <= times * shown, shares[0] <= share <= shares[1]
+        lines.append(
+            f"| {name} | {len(runs)} | {whole:.1f} % | {aim} | {shown:.1f} % | {held_out:.1f} % |"
+            f" {held_out / shown:.2f}, {words[is_even]} | {sum(inside)} of {len(inside)},"
+            f" {words[is_held]} |"
+        )
+        if name in missing and not (is_even and is_held):
+            missed.append(f"- {name}: {missing[name]}.")
+    return [*lines, "", "What is missing where a class misses one:", "", *missed]
 
 
 def changes(found: Sequence[Entry]) -> list[str]:
@@ -316,6 +365,10 @@ def render(found: Sequence[Entry]) -> str:
         f" {coverage(found)}.",
         "",
         *sums(found),
+        "",
+        "## Aims",
+        "",
+        *aims(found),
         "",
         "## Against the last release",
         "",

@@ -54,6 +54,8 @@ pub struct NvSwitch {
     pub all_to_all: LocalPace,
     /// Of collectives that gather or reduce.
     pub gather: LocalPace,
+    /// Of all-reduces where switches add up and spread (NVLink SHARP), if they do.
+    pub reduce: Option<LocalPace>,
 }
 
 /// An NVSwitch as it is written: what gathers has the pace of everything, where it is not said.
@@ -64,6 +66,9 @@ struct NvSwitchPaces {
     gather_rate_bps: Option<Rate>,
     gather_latency_ps: Option<Duration>,
     gather_peer_ps: Duration,
+    reduce_rate_bps: Option<Rate>,
+    #[serde(default)]
+    reduce_latency_ps: Duration,
 }
 
 impl From<NvSwitchPaces> for NvSwitch {
@@ -76,6 +81,11 @@ impl From<NvSwitchPaces> for NvSwitch {
                 latency: written.gather_latency_ps.unwrap_or(latency),
                 peer: written.gather_peer_ps,
             },
+            reduce: written.reduce_rate_bps.map(|gpu_rate| LocalPace {
+                gpu_rate,
+                latency: written.reduce_latency_ps,
+                peer: Duration::ZERO,
+            }),
         }
     }
 }
@@ -84,7 +94,19 @@ impl NvSwitch {
     /// One pace for everything, with however many peers.
     pub fn uniform(gpu_rate: Rate, latency: Duration) -> Self {
         let pace = LocalPace { gpu_rate, latency, peer: Duration::ZERO };
-        Self { all_to_all: pace, gather: pace }
+        Self { all_to_all: pace, gather: pace, reduce: None }
+    }
+
+    /// Time of a collective in which the busiest GPU moves so many bytes around so many others.
+    ///
+    /// Where it adds up the buffers of `n` GPUs, switches may do so instead: each GPU sends its
+    /// buffer once and the sum of its share, `(n + 1) / n` of the buffer for the `2 (n - 1) / n` of
+    /// a ring. The faster one is taken, as NCCL does.
+    pub fn collective(&self, bytes_per_gpu: u64, peers: u32, adds_up: bool) -> Duration {
+        let ring = self.gather.time(bytes_per_gpu, peers);
+        let Some(reduce) = self.reduce.filter(|_| adds_up && peers > 0) else { return ring };
+        let moved = u128::from(bytes_per_gpu) * (u128::from(peers) + 2) / (2 * u128::from(peers));
+        ring.min(reduce.time(u64::try_from(moved).unwrap_or(u64::MAX), 0))
     }
 }
 
@@ -168,6 +190,22 @@ mod tests {
             assert_eq!(start_up.of_all_to_all(peers, true), Duration(pure + 100));
         }
         assert_eq!(StartUp::default().of_all_to_all(9, true), Duration::ZERO);
+    }
+
+    #[test]
+    fn switches_add_up_where_that_is_faster_than_a_ring() {
+        let gather = LocalPace { gpu_rate: FAST, latency: Duration(0), peer: Duration(0) };
+        let reduce = LocalPace { gpu_rate: Rate(FAST.0 / 2), latency: Duration(3), ..gather };
+        let inside = NvSwitch { all_to_all: gather, gather, reduce: Some(reduce) };
+        // of a buffer of 800 bytes among 8: 1,400 around a ring, or 900 at half of the rate
+        assert_eq!(inside.collective(1_400, 7, true), Duration(1_400));
+        let fast = NvSwitch { reduce: Some(LocalPace { gpu_rate: FAST, ..reduce }), ..inside };
+        assert_eq!(fast.collective(1_400, 7, true), Duration(903));
+        assert_eq!(fast.collective(1_400, 7, false), Duration(1_400));
+        // among two, a ring moves half as much
+        assert_eq!(fast.collective(800, 1, true), Duration(800));
+        assert_eq!(fast.collective(0, 7, true), Duration::ZERO);
+        assert_eq!(NvSwitch { reduce: None, ..inside }.collective(5, 7, true), Duration(5));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from lightloom.cli.options import Command, CommandCall, Panel, option, put
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import checked_outputs, text_outputs
-from lightloom.cli.settings import read_settings
+from lightloom.cli.settings import apply_settings
 from lightloom.cli.terminal import remarks_console, results_console
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.study.collective.scenario import CollectiveScenario
@@ -91,12 +91,7 @@ def scenario_of(call: CommandCall) -> CollectiveScenario:
     InputError
         If an option cannot be used.
     """
-    texts = call.tables.pop("set", ())
-    settings = read_settings(texts, {"all": FabricOptions}, "mixnet.ports=4")
-    for table, values in settings.items():
-        for name, value in values.items():
-            put(call.tables, f"fabric_options.{table}.{name}", value)
-            call.settings.add(f"fabric_options.{table}.{name}")
+    apply_settings(call, {"all": FabricOptions}, "mixnet.ports=4")
     return call.build(CollectiveScenario)
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field
 
-from lightloom.cli.options import Command, CommandCall, Panel, option, put
+from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import checked_outputs, comparison_outputs
-from lightloom.cli.settings import read_settings
+from lightloom.cli.settings import apply_settings
 from lightloom.errors import InputError
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.mixnet_options import MixNetOptions
@@ -283,15 +283,4 @@ def _apply_settings(call: CommandCall) -> None:
         "traffic": OrderOptions,
         "program": ProgramOptions,
     }
-    texts = call.tables.pop("set", ())
-    settings = read_settings(texts, {"all": FabricOptions, **study}, "mixnet.ports=4")
-    for table, values in settings.items():
-        for name, value in values.items():
-            key = f"{table}.{name}" if table in study else f"fabric_options.{table}.{name}"
-            if call.has(key):
-                raise InputError(
-                    f"--set {table}.{name} and {call.flag(key)} are both given; leave one of "
-                    "them out"
-                )
-            put(call.tables, key, value)
-            call.settings.add(key)
+    apply_settings(call, {"all": FabricOptions, **study}, "mixnet.ports=4")

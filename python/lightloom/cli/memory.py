@@ -9,9 +9,15 @@ from pydantic import Field
 
 from lightloom.cli.options import Command, CommandCall, Panel, option, put
 from lightloom.cli.outputs import checked_outputs, json_output
+from lightloom.cli.settings import apply_settings
 from lightloom.errors import InputError
 from lightloom.inputs.strict import Strict, Switch, check
-from lightloom.study.compare.scenario import KeptOptions, PlanOptions, Scenario
+from lightloom.study.compare.scenario import (
+    ComputeOptions,
+    KeptOptions,
+    PlanOptions,
+    Scenario,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +26,7 @@ EXAMPLES = (
     "lightloom memory mixtral-8x22b --gpus 1024 --gpu h100",
     "lightloom memory deepseek-v3 --tp 1 --pp 16 --ep 64 --gpu h200 --recompute full",
     "lightloom memory deepseek-v3 --gpus 2048 --gpu h800 --formulas --expand",
+    "lightloom memory deepseek-v3 --gpus 2048 --gpu h800 --set plan.mtp=1",
     "lightloom memory path/to/config.json --tp 2 --pp 4 --ep 8 --micro-batch-size 2 --json -",
 )
 NOTES = (
@@ -44,8 +51,14 @@ class MemoryExtras(Strict):
     )
 
 
+#: tables of a job that its memory depends on
+TABLES = {"plan": PlanOptions, "compute": ComputeOptions, "memory": KeptOptions}
+
+
 def command() -> Command:
     """Describe the command."""
+    from lightloom.cli.compare import Settings
+
     return Command(
         panels=(
             Panel(
@@ -66,6 +79,7 @@ def command() -> Command:
                     option(Scenario, "plan.micro_batch_size", common=True),
                     *(option(Scenario, f"plan.{name}") for name in PLAN),
                     option(Scenario, "plan.expert_mode", "--ep-mode"),
+                    option(Settings, "set", repeats=True, metavar="KEY=VALUE"),
                 ),
             ),
             Panel(
@@ -103,6 +117,9 @@ def scenario_of(call: CommandCall) -> Scenario:
     """
     from lightloom.workload.programs.known import load_layers
 
+    apply_settings(call, TABLES, "plan.mtp=1")
+    if call.has("fabric_options"):
+        raise InputError("memory depends on no fabric; leave options of fabrics out of --set")
     if not call.has("cluster.rate_gbps"):
         # which nothing here depends on but the steps of an expansion
         put(call.tables, "cluster.rate_gbps", 400.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lightloom.cli.options import put
+from lightloom.cli.options import CommandCall, put
 from lightloom.errors import InputError, did_you_mean, echo
 from lightloom.inputs.fields import parse
 from lightloom.inputs.strict import Strict
@@ -80,3 +80,25 @@ def read_settings(
             raise InputError(f"--set {key} is given twice; leave one of them out")
         put(settings, key, parse(model, name, value))
     return settings
+
+
+def apply_settings(call: CommandCall, tables: Mapping[str, type[Strict]], example: str) -> None:
+    """Add what ``--set`` gives to the tables of a call; those that are not ``tables`` are fabrics'.
+
+    Raises
+    ------
+    InputError
+        If a setting cannot be used, or an option of the call says the same.
+    """
+    texts = call.tables.pop("set", ())
+    for table, values in read_settings(texts, tables, example).items():
+        for name, value in values.items():
+            is_fabric = table not in tables or table == "all"
+            key = f"fabric_options.{table}.{name}" if is_fabric else f"{table}.{name}"
+            if call.has(key):
+                raise InputError(
+                    f"--set {table}.{name} and {call.flag(key)} are both given; leave one of "
+                    "them out"
+                )
+            put(call.tables, key, value)
+            call.settings.add(key)

@@ -162,6 +162,8 @@ class Cluster:
             gather_rate_bps=to_bps(self.nvlink_gbps * links.nvlink_gather_efficiency),
             gather_latency_ps=to_ps(links.nvlink_gather_start_up_s),
             gather_peer_ps=to_ps(links.nvlink_gather_peer_s),
+            reduce_rate_bps=to_bps(self.nvlink_gbps * links.nvlink_reduce_efficiency) or None,
+            reduce_latency_ps=to_ps(links.nvlink_reduce_start_up_s),
         )
 
     def start_up(self) -> StartUp:

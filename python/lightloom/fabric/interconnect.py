@@ -28,6 +28,9 @@ from lightloom.hardware.values import (
     values_of,
 )
 
+#: begin of names of what switches that add up reach, beside those of ``InsideServerTable``
+REDUCE = "reduce_"
+
 #: ways to describe the interconnect
 INTERCONNECTS = ("measured", "ideal")
 
@@ -51,6 +54,13 @@ class InsideServerTable(Table):
     gather_peer_s: Value
 
 
+class ReductionTable(Table):
+    """Switches inside a server that add up what they pass on (NVLink SHARP)."""
+
+    efficiency: Value
+    start_up_s: Value
+
+
 class BetweenServersTable(Table):
     """Efficiency of NICs, and start-up times of operations between servers."""
 
@@ -68,11 +78,15 @@ class SwitchTable(Table):
 
 
 class ClusterFile(Table):
-    """The file; a GPU without a table of its own in ``nvlink`` has ``nvlink.default``."""
+    """The file; a GPU without a table of its own in ``nvlink`` has ``nvlink.default``.
+
+    Switches of a GPU without one in ``reduction`` add up nothing.
+    """
 
     sources: dict[str, Source]
     cluster: LinkTable
     nvlink: dict[str, InsideServerTable]
+    reduction: dict[str, ReductionTable]
     network: BetweenServersTable
     switches: SwitchTable
 
@@ -106,6 +120,9 @@ def interconnect_values(gpu: str) -> dict[str, Provenance]:
     file = _file()
     nvlink = values_of(file.nvlink.get(gpu, file.nvlink["default"]))
     named = {f"nvlink_{name}": value for name, value in nvlink.items()}
+    if gpu in file.reduction:
+        reduction = values_of(file.reduction[gpu])
+        named |= {f"nvlink_{REDUCE}{name}": value for name, value in reduction.items()}
     return resolve({**named, **values_of(file.network)}, file.sources)
 
 
@@ -130,16 +147,18 @@ def links_of(file: LinkProfile, name: str) -> dict[str, Provenance]:
     HardwareError
         If a value is none of links, or its source is not listed.
     """
-    tables: dict[str, tuple[dict[str, Value], type[Table], str]] = {
-        "nvlink": (file.nvlink, InsideServerTable, "nvlink_"),
-        "network": (file.network, BetweenServersTable, ""),
+    inside = [*InsideServerTable.model_fields]
+    inside += [f"{REDUCE}{name}" for name in ReductionTable.model_fields]
+    tables: dict[str, tuple[dict[str, Value], list[str], str]] = {
+        "nvlink": (file.nvlink, inside, "nvlink_"),
+        "network": (file.network, [*BetweenServersTable.model_fields], ""),
     }
     values = {}
     for table, (entries, known, prefix) in tables.items():
         for key, value in entries.items():
-            if key not in known.model_fields:
-                hint = did_you_mean(key, known.model_fields)
-                names = ", ".join(known.model_fields)
+            if key not in known:
+                hint = did_you_mean(key, known)
+                names = ", ".join(known)
                 raise HardwareError(f"{name}: unknown {table}.{key}{hint}; known: {names}")
             values[f"{prefix}{key}"] = value
     if not file.sources:
@@ -166,6 +185,8 @@ class Interconnect:
     nvlink_gather_efficiency, nvlink_gather_start_up_s, nvlink_gather_peer_s
         Of collectives that gather or reduce inside a server; the last one for each other GPU that
         takes part.
+    nvlink_reduce_efficiency, nvlink_reduce_start_up_s
+        Of all-reduces inside a server by switches that add up; 0: they do not, and rings do.
     nic_efficiency
         Of a NIC, whatever it is connected to.
     message_start_up_s
@@ -180,6 +201,8 @@ class Interconnect:
     nvlink_gather_efficiency: float = 1.0
     nvlink_gather_start_up_s: float = 0.0
     nvlink_gather_peer_s: float = 0.0
+    nvlink_reduce_efficiency: float = 0.0
+    nvlink_reduce_start_up_s: float = 0.0
     nic_efficiency: float = 1.0
     message_start_up_s: float = 0.0
     all_to_all_start_up_s: float = 0.0
@@ -195,6 +218,8 @@ class Interconnect:
             Naming the value.
         """
         for name, value in vars(self).items():
+            if name == "nvlink_reduce_efficiency" and value == 0:
+                continue
             if name.endswith("efficiency") and not 0 < value <= 1:
                 raise FabricError(f"{name} = {value:g}: expected a share above 0, up to 1")
             if name.endswith("_s") and not 0 <= value <= 1:

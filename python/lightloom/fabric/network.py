@@ -29,7 +29,8 @@ class NvSwitch:
 
     The first two are of all-to-alls and copies, ``gather_rate_bps`` and ``gather_latency_ps`` of
     collectives that gather or reduce: the same where not given. ``gather_peer_ps`` is what each
-    other GPU that takes part adds to their latency.
+    other GPU that takes part adds to their latency. The last two are of all-reduces where switches
+    add up, which they do where there is a rate.
     """
 
     gpu_rate_bps: int
@@ -37,6 +38,8 @@ class NvSwitch:
     gather_rate_bps: int | None = None
     gather_latency_ps: int | None = None
     gather_peer_ps: int = 0
+    reduce_rate_bps: int | None = None
+    reduce_latency_ps: int = 0
 
     @property
     def collective_rate_bps(self) -> int:

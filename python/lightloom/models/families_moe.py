@@ -104,7 +104,7 @@ class PhiMoe(Mixture):
 
 
 class GptOss(Mixture):
-    """gpt-oss: biases on router and experts, one attention sink per query head."""
+    """gpt-oss: biases on router and experts, clamped activations, attention sinks by query head."""
 
     name = "gpt_oss"
     architectures = ("GptOssForCausalLM",)
@@ -121,7 +121,8 @@ class GptOss(Mixture):
         """Return the shape: router and experts always have biases."""
         bias = self.attention_bias
         attention = replace(self.grouped_query(bias=bias, output_bias=bias), sinks=True)
-        return replace(self.mixture(name, attention), router_bias=True, expert_bias=True)
+        shape = self.mixture(name, attention)
+        return replace(shape, router_bias=True, expert_bias=True, expert_clamp=True)
 
 
 class QwenMoe(GroupedQuery):

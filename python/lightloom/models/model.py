@@ -183,6 +183,7 @@ class Model:
     that have a learned vector, added to the embedding (0 for rotary positions); ``max_positions``
     those that the configuration names (0: none). ``router_bias`` is
     one value per expert (added to the logits, or the balance correction of DeepSeek-V3).
+    ``expert_clamp``: what the activation functions of experts read is limited first.
     ``active_embeddings`` and ``active_router`` say how the publisher counts active parameters.
     ``gate`` is how evenly the gate loads the experts and ``dispatcher`` how copies get to them,
     where a publication says so.
@@ -207,6 +208,7 @@ class Model:
     tied_embeddings: bool = False
     router_bias: bool = False
     expert_bias: bool = False
+    expert_clamp: bool = False
     lm_head_bias: bool = False
     norm_bias: bool = False
     num_groups: int = 1

@@ -122,10 +122,12 @@ class ProgramBuilder:
         *,
         total: Entry | None = None,
         peers: int = 0,
+        collective: Collective = Collective.ALL_GATHER,
         **placed: Any,
     ) -> None:
         """A collective among the GPUs of each worker, in which each moves so many bytes.
 
+        An all-reduce is so many bytes around a ring, which switches that add up may shorten.
         With tables, ``per_gpu_bytes`` is of the busiest GPU and ``total`` of all together.
         ``peers`` are the other GPUs of a group, with whose number the start-up grows.
         """
@@ -134,7 +136,7 @@ class ProgramBuilder:
             assert isinstance(per_gpu_bytes, Entry)
             assert total.entry == per_gpu_bytes.entry
             values["total"] = total.table
-        values["collective"] = Collective.ALL_REDUCE
+        values["collective"] = collective
         self._collective(category, values, placed)
 
     def all_to_all(self, family: int, demand: int | Block, category: str, **placed: Any) -> None:

@@ -38,6 +38,7 @@ from lightloom.workload.compute_dispatch import (
     arrival_work,
     dispatch_work,
     expert_bias,
+    expert_clamp,
 )
 from lightloom.workload.compute_kernels import (
     BF16,
@@ -425,7 +426,7 @@ class ComputeModel:
         seconds = self._expert_seconds(tokens, forward)
         if not backward:
             return seconds
-        again = self._selective(self._activation(model, tokens, sizes[1], False))
+        again = self._selective(self._expert_activation(model, tokens, sizes[1], False))
         reverse = self._experts_once(model, tokens, sizes, True)
         total = self._expert_seconds(tokens, reverse + again)
         return total + seconds if self.recompute == "full" else total
@@ -442,7 +443,7 @@ class ComputeModel:
         experts, width = sizes
         up = (2 if model.gated_ffn else 1) * width
         stages: tuple[Stage, ...] = ("dgrad", "wgrad") if backward else ("forward",)
-        total = self._activation(model, tokens, width, backward)
+        total = self._expert_activation(model, tokens, width, backward)
         for product in ((hidden, up), (width, hidden)):
             # a product quantizes its input, or the gradient of its output
             total += kernels.quantize_experts(tokens * product[1 if backward else 0], experts)
@@ -451,6 +452,12 @@ class ComputeModel:
         total += arrival_work(kernels, self.dispatch, tokens * hidden, experts, backward)
         if model.expert_bias:
             total += expert_bias(kernels, tokens * hidden, experts, backward)
+        return total
+
+    def _expert_activation(self, model: Model, tokens: Array, width: float, backward: bool) -> Work:
+        total = self._activation(model, tokens, width, backward)
+        if model.expert_clamp:
+            total += expert_clamp(self.kernels, tokens * 2 * width, backward)
         return total
 
     def shared_experts(self, model: Model, tokens: float, tp: int, backward: bool) -> float:

@@ -38,6 +38,22 @@ _BIAS_BYTES = (
     (BF16 + FP32) + (FP32 + BF16) + 2 * (3 * FP32),
 )
 
+#: kernels that clamp what a gated activation reads, forward and backward: one for each half and one
+#: that joins them; backward a mask for each limit (one half has one, the other two, which another
+#: kernel joins), a choice by them for each half, and one that joins the gradients of the halves
+_CLAMP_KERNELS = (3, 7)
+
+#: bytes of a mask's element
+_MASK = 1.0
+
+#: bytes per element of what that moves: clamped halves and joined ones (in, out each); backward, in
+#: the mean over both halves, one and a half masks (in, out), half a joined pair (two in, out), the
+#: choices (mask, gradient, out), and the joined gradients (in, out)
+_CLAMP_BYTES = (
+    2 * (BF16 + BF16),
+    1.5 * (BF16 + _MASK) + 0.5 * 3 * _MASK + (_MASK + BF16 + BF16) + (BF16 + BF16),
+)
+
 
 @dataclass(frozen=True)
 class Dispatch:
@@ -112,3 +128,17 @@ def expert_bias(kernels: Kernels, elements: Array, experts: int, backward: bool)
     per_expert, together = _BIAS_KERNELS[backward]
     count = per_expert * experts + together
     return kernels.moved(elements * _BIAS_BYTES[backward], "elementwise", count)
+
+
+def expert_clamp(kernels: Kernels, elements: Array, backward: bool) -> Work:
+    """Clamping the inputs of experts' activation functions, as gpt-oss does.
+
+    In Megatron-Core (``weighted_bias_quick_geglu_impl``) PyTorch's own operators clamp before the
+    fused function, for which the host copies a number to the GPU and waits. A grouped product
+    clamps what it writes.
+    """
+    if kernels.expert_products == "grouped":
+        return NOTHING
+    count = _CLAMP_KERNELS[backward]
+    moved = kernels.moved(elements * _CLAMP_BYTES[backward], "elementwise", count)
+    return moved if backward else moved + Work(kernels.launches.synchronize_s, 0, 0)

@@ -37,6 +37,7 @@ from lightloom.workload.recipe import Recipe, placed_at
 from lightloom.workload.ring_writer import RingWriter
 from lightloom.workload.sizes import Times
 from lightloom.workload.strategies import LayerStrategy
+from lightloom.workload.task_graph import Collective
 from lightloom.workload.tokens import gathers_copies, gathers_results
 
 
@@ -372,8 +373,13 @@ class LayerWriter:
 
     def tp_exit(self, layer: int, micro_batch: int, *, hidden: int = 0) -> None:
         """Add up hidden states over TP ranks, but for bytes that are hidden."""
-        passes = 1 if self.plan.sequence_parallel else 2
-        self.tp_collective(passes * self.recipe.bytes.tp - hidden, layer, micro_batch)
+        if self.plan.sequence_parallel:
+            self.tp_collective(self.recipe.bytes.tp - hidden, layer, micro_batch)
+            return
+        size, placed = 2 * self.recipe.bytes.tp - hidden, self._at(layer, micro_batch)
+        if size:
+            peers, kind = self.plan.tp - 1, Collective.ALL_REDUCE
+            self.program.inside(size, "tp", peers=peers, collective=kind, **placed)
 
     def tp_collective(self, size_bytes: int, layer: int, micro_batch: int) -> None:
         """A collective among TP ranks that nothing hides, if it moves anything."""

@@ -145,7 +145,25 @@ def test_what_cannot_be_is_one_line(lightloom, words, expected):
 
 def test_nothing_of_the_network_is_wanted_but_the_rate_of_expansions():
     flags = {option.flag for panel in described("memory").panels for option in panel.options}
-    assert flags.isdisjoint({"--fabrics", "--set"})
+    assert "--fabrics" not in flags
+
+
+def test_settings_are_those_of_the_plan_and_of_no_fabric(lightloom):
+    words = "memory deepseek-v3 --gpus 2048 --gpu h800 --json -"
+    stages = []
+    for setting in ("", " --set plan.mtp=1"):
+        outcome = lightloom(words + setting)
+        assert outcome.status == 0, outcome.err
+        stages.append(json.loads(outcome.out))
+    assert stages[1] != stages[0]
+    for setting, expected in (
+        ("mixnet.ports=4", "no fabric"),
+        ("plan.tp=1 --tp 1", "both given"),
+        ("plan.mpt=1", "did you mean"),
+    ):
+        outcome = lightloom(f"{words} --set {setting}")
+        assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+        assert expected in outcome.err
 
 
 def test_formulas_and_expansion_are_added_where_they_are_asked_for(lightloom):

@@ -37,6 +37,8 @@ def test_whole_bits_and_picoseconds_for_the_core():
         nvlink_gather_efficiency=0.5,
         nvlink_gather_start_up_s=2e-6,
         nvlink_gather_peer_s=1.5e-6,
+        nvlink_reduce_efficiency=0.25,
+        nvlink_reduce_start_up_s=4e-6,
         nic_efficiency=0.9,
         message_start_up_s=14e-6,
         all_to_all_start_up_s=22e-6,
@@ -47,7 +49,8 @@ def test_whole_bits_and_picoseconds_for_the_core():
     assert cluster.nic_rate_bps == 360_000_000_000
     assert cluster.link_delay_ps == 1_000_000
     rate, us = 3_600_000_000_000, 1_000_000
-    assert cluster.nvswitch() == NvSwitch(rate * 3 // 4, 3 * us, rate // 2, 2 * us, 1_500_000)
+    gathers = (rate // 2, 2 * us, 1_500_000)
+    assert cluster.nvswitch() == NvSwitch(rate * 3 // 4, 3 * us, *gathers, rate // 4, 4 * us)
     assert cluster.start_up() == StartUp(14 * us, 22 * us, us, 80 * us)
 
 
@@ -74,7 +77,10 @@ def test_the_ideal_interconnect_is_the_vendors():
 
 def test_every_gpu_has_what_was_measured_for_it_or_the_default():
     of = lambda gpu: Interconnect.named("measured", gpu)  # noqa: E731
-    assert of("h100") == of("a100") != of("b200")
+    unlike = {"nvlink_reduce_efficiency": 0.0, "nvlink_reduce_start_up_s": 0.0}
+    assert vars(of("h100")) | unlike == vars(of("a100")) != vars(of("b200")) | unlike
+    assert min(of(gpu).nvlink_reduce_efficiency for gpu in ("h100", "h200", "b200", "gb300")) > 0.4
+    assert of("mi300x").nvlink_reduce_efficiency == 0
     assert of("b200").nic_efficiency == of("h100").nic_efficiency
 
 

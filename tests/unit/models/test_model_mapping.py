@@ -176,6 +176,7 @@ def test_gpt_oss_has_sinks_and_biases() -> None:
     assert model.attention.output_bias
     assert model.router_bias
     assert model.expert_bias
+    assert model.expert_clamp
 
 
 def test_granite_ties_its_embeddings_if_it_says_so() -> None:

@@ -1,14 +1,17 @@
 """One collective alone: closed forms, conservation, and DeepEP's published bandwidths."""
 
 import dataclasses
+import random
 
 import pytest
 
 from lightloom.errors import InputError
 from lightloom.fabric import Cluster
+from lightloom.fabric.interconnect import Interconnect
 from lightloom.models import load_model
 from lightloom.study.collective import CollectiveScenario, run_collectives
 from lightloom.study.collective import run as module
+from lightloom.study.compare.estimate_network import NetworkPaces, ServerSpan
 
 CLUSTER = {"rate_gbps": 400.0, "gpu": "h100"}
 NETWORK = ("eps", "ocs", "direct")
@@ -71,6 +74,43 @@ def test_rings_of_all_gpus_by_hand(collective, passes):
     across_s = 8 * one.network_bytes / machines.nic_rate_bps
     assert one.time_s == pytest.approx(max(inside_s, across_s), rel=0.05)
     assert one.bus_bandwidth == pytest.approx(passes * one.algorithm_bandwidth * 63 / 64)
+
+
+#: GB/s of bus bandwidth that all-reduces by NVLink SHARP reach on so many H100 of a server
+#: (github.com/NVIDIA/nccl/issues/1455); the share of NVLink's rate is from 8 of them
+ADDED_UP = {4: 370, 5: 420, 6: 440, 7: 460, 8: 480}
+
+
+@pytest.mark.parametrize("gpus", ADDED_UP)
+def test_switches_add_up_as_fast_as_reported(gpus):
+    machines = CLUSTER | {"gpus_per_server": gpus, "nics_per_server": gpus}
+    (one,) = run("all-reduce", gpus=gpus, size_bytes=(4_000_000_000,), cluster=machines)
+    assert one.bus_bandwidth / 1e9 == pytest.approx(ADDED_UP[gpus], rel=0.03)
+    (ring,) = run("all-gather", gpus=gpus, size_bytes=(4_000_000_000,), cluster=machines)
+    assert one.time_s <= 2.001 * ring.time_s
+
+
+def test_an_all_reduce_in_a_server_is_a_ring_or_what_switches_take():
+    draw = random.Random(3)
+    for _ in range(8):
+        gpus, size = draw.randint(2, 8), round(10 ** draw.uniform(4, 9.5))
+        links = Interconnect.named("measured", draw.choice(("a100", "h100", "b200")))
+        cluster = CLUSTER | {"gpus_per_server": gpus, "nics_per_server": gpus}
+        scenario = CollectiveScenario(
+            collective="all-reduce", gpus=gpus, fabrics=("fat-tree",), cluster=cluster,
+            size_bytes=(size,),
+        )  # fmt: skip
+        (one,) = run_collectives(scenario, links=links)
+        bps, peers = 3600e9, gpus - 1
+        start_s = links.nvlink_gather_start_up_s + peers * links.nvlink_gather_peer_s
+        around = 2 * size * peers / gpus * 8
+        times = [start_s + around / bps / links.nvlink_gather_efficiency]
+        if links.nvlink_reduce_efficiency:
+            moved = size * (gpus + 1) / gpus * 8 / bps / links.nvlink_reduce_efficiency
+            times.append(links.nvlink_reduce_start_up_s + moved)
+        assert one.time_s == pytest.approx(min(times), rel=1e-5)
+        paces = NetworkPaces(Cluster.of(gpus=gpus, interconnect=links, **cluster))
+        assert paces.all_reduce(size, ServerSpan(gpus, 1)) == pytest.approx(min(times), rel=1e-5)
 
 
 def test_an_all_reduce_is_its_two_halves_or_a_tree():

@@ -528,6 +528,25 @@ def test_biases_of_experts_are_added_in_fp32():
     assert both[0] == both[1]
 
 
+def test_clamps_of_experts_are_operators_of_their_own():
+    """Of both inputs of the gate, 8 bytes forward and 15 backward; one wait of the host a pass."""
+    clamped = dataclasses.replace(MIXTRAL, expert_clamp=True)
+    elements = 1000 * 2 * MIXTRAL.expert_ffn_size
+    for recompute, passes in (("none", (8, 15)), ("selective", (8, 8 + 15))):
+        compute = plain(expert_products="sequential", recompute=recompute)
+        wait = compute.kernels.launches.synchronize_s
+        for backward, size_bytes in enumerate(passes):
+            added = compute.experts(clamped, 1000, 2, 1, bool(backward)) - compute.experts(
+                MIXTRAL, 1000, 2, 1, bool(backward)
+            )
+            waits = 1 if not backward or recompute == "selective" else 0
+            expected = size_bytes * elements / 8e12 + waits * wait
+            assert float(added) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    grouped = plain(expert_products="grouped")
+    both = [float(grouped.experts(m, 1000, 2, 1, True)) for m in (clamped, MIXTRAL)]
+    assert both[0] == both[1]
+
+
 def test_kernels_of_experts_share_four_streams():
     """The host launches those of each expert; the GPU idles between those of one stream."""
     kernels = ComputeModel.load("b200", expert_products="sequential", precision="mxfp8").kernels

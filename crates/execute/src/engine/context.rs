@@ -15,7 +15,8 @@ use crate::turns::Together;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{EventQueue, RunHash};
 use lightloom_model::{
-    CategoryId, Duration, Inside, Priority, PurposeId, Task, TaskGraph, Time, WorkerId,
+    CategoryId, Collective, CollectiveKind, Duration, Inside, Priority, PurposeId, Task, TaskGraph,
+    Time, WorkerId,
 };
 
 /// Kinds of records in the run hash.
@@ -165,10 +166,17 @@ impl<'a> Context<'a> {
         stream.path.charge(task.category, duration);
     }
 
-    /// How long the part of a collective inside a worker takes.
-    pub(super) fn inside_time(&self, inside: Inside, worker: WorkerId) -> Duration {
+    /// How long the part of a collective inside a worker takes; `is_whole`: nothing crosses.
+    pub(super) fn inside_time(
+        &self,
+        collective: &Collective,
+        is_whole: bool,
+        worker: WorkerId,
+    ) -> Duration {
+        let inside = collective.inside;
         let bytes = self.graph.amount(inside.per_gpu, worker);
-        self.fabric.nvswitch().gather.time(bytes, inside.peers)
+        let adds_up = is_whole && collective.kind == CollectiveKind::AllReduce;
+        self.fabric.nvswitch().collective(bytes, inside.peers, adds_up)
     }
 
     /// Bytes that all GPUs of a worker move inside it.

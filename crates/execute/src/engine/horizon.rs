@@ -414,7 +414,7 @@ impl<'a> Horizon<'_, 'a> {
                     Duration(self.context.graph.amount(*duration, worker))
                 }
                 TaskKind::Collective(collective) if collective.family.is_none() => {
-                    self.context.inside_time(collective.inside, worker)
+                    self.context.inside_time(collective, true, worker)
                 }
                 _ => Duration::ZERO,
             };

@@ -489,7 +489,7 @@ fn meeting(context: &Context<'_>, id: StreamId, collective: &Collective) -> Meet
 fn inside(context: &mut Context<'_>, id: StreamId, task: &Task, own: &Collective) -> Duration {
     let worker = context.streams[id].worker;
     let (bytes, duration) = match own.family {
-        None => (context.inside_bytes(own.inside, worker), context.inside_time(own.inside, worker)),
+        None => (context.inside_bytes(own.inside, worker), context.inside_time(own, true, worker)),
         Some(family) => {
             let here = context.index.membership(family, worker).expect("checked");
             let mut demand = Vec::new();

@@ -181,10 +181,11 @@ impl<'a> Rings<'a> {
         ring.stage = Stage::Bytes;
         ring.local_edges = context.now;
         let members = members(context, ring.key);
-        let inside = ring.collective().inside;
+        let collective = *ring.collective();
+        let inside = collective.inside;
         let mut slowest = Duration::ZERO;
         for &member in members {
-            let whole = context.inside_time(inside, member);
+            let whole = context.inside_time(&collective, members.len() == 1, member);
             let start_up = context.fabric.nvswitch().gather.start_up(inside.peers).min(whole);
             // Where nothing crosses, rings that share a worker share its start-ups, too.
             let part = if members.len() == 1 { whole } else { whole - start_up };

@@ -82,6 +82,9 @@ impl Network {
         }
         positive("nvswitch.all_to_all.gpu_rate", self.nvswitch.all_to_all.gpu_rate)?;
         positive("nvswitch.gather.gpu_rate", self.nvswitch.gather.gpu_rate)?;
+        if let Some(reduce) = self.nvswitch.reduce {
+            positive("nvswitch.reduce.gpu_rate", reduce.gpu_rate)?;
+        }
         for (place, part) in self.parts.iter().enumerate() {
             if self.parts[..place].iter().any(|other| other.name() == part.name()) {
                 return Err(Invalid(format!("a network has one part {}, not two", part.name())));

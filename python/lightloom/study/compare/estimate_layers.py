@@ -99,6 +99,12 @@ class LayerEstimates:
         """TP collectives of the hidden states that nothing hides."""
         return self.paces.gather(passes * self.bytes.tp, self.plan.tp - 1)
 
+    def leave(self) -> float:
+        """The TP collective that ends a region."""
+        if self.plan.sequence_parallel:
+            return self.gather()
+        return self.paces.add_up(2 * self.bytes.tp, self.plan.tp - 1)
+
     def region(self, seconds: float, *, backward: bool) -> Floats:
         """Computation between TP collectives."""
         parts = np.zeros(6)
@@ -109,7 +115,7 @@ class LayerEstimates:
         parallel = plan.sequence_parallel
         again = backward and parallel
         if not plan.overlap_tp:
-            parts[TP] = (parallel + again) * self.gather() + self.gather(1 if parallel else 2)
+            parts[TP] = (parallel + again) * self.gather() + self.leave()
             return parts
         shown = whole // plan.tp
         alongside = self.paces.gather(2 * (whole - shown) + again * whole, plan.tp - 1)
@@ -351,7 +357,7 @@ class LayerEstimates:
         plan = self.plan
         parallel = plan.sequence_parallel
         enter = self.gather() if parallel else 0.0
-        leave = self.gather(1.0 if parallel else 2.0)
+        leave = self.leave()
 
         def parts(ps: int, tp: float) -> Floats:
             return np.array([ps / PS_PER_S, tp if plan.tp > 1 else 0.0, 0.0, 0.0, 0.0, 0.0])

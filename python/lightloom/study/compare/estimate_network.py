@@ -171,6 +171,8 @@ class NetworkPaces:
         gather_ps = inside.gather_latency_ps
         self._gather_s = (inside.latency_ps if gather_ps is None else gather_ps) / PS_PER_S
         self._peer_s = inside.gather_peer_ps / PS_PER_S
+        self._reduce_rate = (inside.reduce_rate_bps or 0) / 8
+        self._reduce_s = inside.reduce_latency_ps / PS_PER_S
         #: of a GPU's share of the NICs
         per_gpu = cluster.nics_per_server / cluster.gpus_per_server
         self._nic_rate = cluster.nic_rate_bps / 8 * per_gpu
@@ -186,6 +188,14 @@ class NetworkPaces:
         if not size_bytes:
             return 0.0
         return self.gather_start_s(peers) + size_bytes / self._gather_rate
+
+    def add_up(self, size_bytes: float, peers: int) -> float:
+        """An all-reduce inside a server: so many bytes around a ring, or less by switches."""
+        ring = self.gather(size_bytes, peers)
+        if not (self._reduce_rate and peers and size_bytes):
+            return ring
+        moved = size_bytes * (peers + 2) / (2 * peers)
+        return min(ring, self._reduce_s + moved / self._reduce_rate)
 
     def gather_start_s(self, peers: int) -> float:
         """What a collective inside a server takes that moves nothing."""
@@ -207,8 +217,11 @@ class NetworkPaces:
     def all_reduce(self, buffer_bytes: float, span: ServerSpan) -> float:
         """A ring that is passed twice, or a tree over several GPUs of each server."""
         on_server, servers = span
+        if servers == 1:
+            moved = 2 * buffer_bytes * share_inside(on_server, servers)
+            return self.add_up(moved, on_server - 1)
         ring = self.ring(buffer_bytes, span, 2)
-        if not buffer_bytes or servers == 1 or on_server == 1:
+        if not buffer_bytes or on_server == 1:
             return ring
         steps = 2 * (servers.bit_length() - 1) * (self._message_s + self._path_s)
         taken = 2 * self._around(buffer_bytes, span) / TREE

@@ -392,7 +392,8 @@ def _links_line(job: Job) -> list[str]:
         return []
     packaged = interconnect_values(job.cluster.gpu)
     parts = [
-        f"{name} {value.value:.4g} (packaged {packaged[name].value:.4g})"
+        f"{name} {value.value:.4g}"
+        + (f" (packaged {packaged[name].value:.4g})" if name in packaged else "")
         for name, value in found.items()
     ]
     return [f"links calibrated by {profile}: {', '.join(parts)}"]

@@ -151,6 +151,7 @@ def test_known_links_are_found_again(tier, test):
     efficiency, start_ups = LINKS[tier, test]
     known = dataclasses.replace(
         PACKAGED,
+        nvlink_reduce_efficiency=0.0,
         **{efficiency: 0.6},
         **{name: 2.5 * getattr(PACKAGED, name) for name in start_ups},
     )

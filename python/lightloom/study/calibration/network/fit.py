@@ -245,6 +245,8 @@ def fit_links(readings: Sequence[Reading], machines: Machines, before: Interconn
     """
     for reading in readings:
         _check(reading)
+    # rings are what is fitted: switches that add up would hide how fast links are
+    packaged, before = before, replace(before, nvlink_reduce_efficiency=0.0)
     found, changed, remarks = before, list[str](), list[str]()
     weights: dict[_Key, float] = {}
     tiers: tuple[Tier, ...] = ("inside servers", "between servers")
@@ -268,8 +270,9 @@ def fit_links(readings: Sequence[Reading], machines: Machines, before: Interconn
                 )
             )  # fmt: skip
     held_out = _held_out(readings, machines, before)
+    found = replace(found, nvlink_reduce_efficiency=packaged.nvlink_reduce_efficiency)
     return FittedLinks(
-        before, found, tuple(dict.fromkeys(changed)), tuple(points), held_out, tuple(remarks)
+        packaged, found, tuple(dict.fromkeys(changed)), tuple(points), held_out, tuple(remarks)
     )
 
 
