@@ -92,8 +92,15 @@ fn main() {
     for (from, to) in pairs(hosts, &pattern, seed) {
         let size = Bytes((megabytes * 1e6) as u64);
         let (source, destination) = (NicId(from), NicId(to));
-        let spec =
-            FlowSpec { source, destination, size, start: Time::ZERO, priority: 0, route: None };
+        let spec = FlowSpec {
+            source,
+            destination,
+            size,
+            start: Time::ZERO,
+            priority: 0,
+            class: 0,
+            route: None,
+        };
         network.add_flow(&spec).expect("hosts are joined");
     }
     let (begin, clock) = (processor_time(), std::time::Instant::now());

@@ -4,15 +4,16 @@
 use crate::config::{Balancing, Config};
 use crate::counters::LinkCounters;
 use crate::error::PacketError;
-use crate::flow::PacketFlowId;
+use crate::flow::{FlowSpec, PacketFlowId};
 use crate::network::any::AnySimulation;
+use crate::network::build::build_classes;
 use crate::network::core::Core;
 use crate::network::halves::Halves;
 use crate::programs::Execution;
 use crate::remarks::remarks;
 use crate::report::{FlowOutcome, LinkReport, Report};
 use crate::sampling::Sampler;
-use crate::scenario::PacketScenario;
+use crate::scenario::{PacketScenario, TrafficClass};
 use crate::series::SeriesSampler;
 use crate::stall::stall_error;
 use crate::topology::{LinkSpec, PacketLinkId};
@@ -82,7 +83,15 @@ impl RunningScenario {
             Ok(halves) => (halves, None),
             Err(why) => (None, Some(why)),
         };
-        let mut simulation = transport.build(scenario.topology.clone(), config, halves)?;
+        let topology = scenario.topology.clone();
+        let mut simulation = if scenario.classes.is_empty() {
+            transport.build(topology, config, halves)?
+        } else {
+            let on_network =
+                |it: TrafficClass| TrafficClass { config: it.config.on_network_of(&config), ..it };
+            let classes: Vec<TrafficClass> = scenario.all_classes().map(on_network).collect();
+            build_classes(topology, &classes, &class_priorities(scenario)?)?
+        };
         let links = scenario.topology.links().len();
         for change in &scenario.circuits {
             if change.link.0 as usize >= links {
@@ -335,6 +344,9 @@ fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
     if !scenario.programs.is_empty() {
         return Err("flows wait for others");
     }
+    if !scenario.classes.is_empty() {
+        return Err("flows have several transports");
+    }
     if scenario.sampling.is_some() {
         return Err("queues are sampled over time");
     }
@@ -359,6 +371,21 @@ fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
         return Err("packets take detours");
     }
     Halves::of(&scenario.topology).map(Some)
+}
+
+/// The priority of the flows of each class; `None` of one without flows.
+fn class_priorities(scenario: &PacketScenario) -> Result<Vec<Option<u8>>, PacketError> {
+    let classes = scenario.classes.len() + 1;
+    let mut priorities = vec![None; classes];
+    for FlowSpec { class, priority, .. } in &scenario.flows {
+        let Some(own) = priorities.get_mut(usize::from(*class)) else { continue };
+        if *own.get_or_insert(*priority) != *priority {
+            return Err(PacketError::invalid(format!(
+                "flows of class {class} have several priorities; expected one"
+            )));
+        }
+    }
+    Ok(priorities)
 }
 
 /// The programs of a scenario, if there are any.
@@ -397,10 +424,12 @@ const FALSE_ALARM: f64 = 1e-12;
 /// packets are lost at random, as many such periods as it takes until one of them brings something
 /// new almost surely, if two round trips without a loss bring that.
 fn patience(scenario: &PacketScenario, core: &Core) -> Duration {
-    let packet = Bytes(u64::from(scenario.config.packet_bytes()));
+    let longest = scenario.all_classes().map(|it| it.config.packet_bytes()).max();
+    let packet = Bytes(u64::from(longest.unwrap_or_default()));
     let hop = |link: &LinkSpec| link.delay + link.rate.transmission(packet);
     let slowest = scenario.topology.links().iter().map(hop).max().unwrap_or_default();
-    let timeout = scenario.transport.longest_timeout();
+    let timeouts = scenario.all_classes().map(|it| it.transport.longest_timeout());
+    let timeout = timeouts.max().unwrap_or_default();
     let period = slowest.0.saturating_mul(20_000).saturating_add(timeout.0.saturating_mul(2));
     if scenario.config.loss == 0.0 {
         return Duration(period);

@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.optional import need
+from lightloom.packets.classes import Classified
 from lightloom.packets.flows import Flows
 from lightloom.packets.programs import OperationTimes
 from lightloom.packets.scenario import PacketScenario
-from lightloom.packets.settings import PacketSettings
+from lightloom.packets.settings import PacketSettings, Tables
 from lightloom.shown import Shown, views
 from lightloom.units import show_time
 
@@ -24,6 +25,23 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.uint32]
+#: quantiles of completion times and slowdowns that are told, by name
+QUANTILES = {"min": 0.0, "p50": 0.5, "p99": 0.99, "max": 1.0}
+
+
+def spread(values: npt.NDArray[np.float64]) -> dict[str, float] | None:
+    """Least, mean, quantiles and greatest of what has finished; ``None`` if nothing has.
+
+    Quantiles are values that occurred: the smallest that so large a share does not exceed.
+    """
+    there = np.sort(values[~np.isnan(values)])
+    if not len(there):
+        return None
+    places = {
+        name: max(0, int(np.ceil(share * len(there))) - 1) for name, share in QUANTILES.items()
+    }
+    quantiles = {name: float(there[place]) for name, place in places.items()}
+    return {"min": quantiles.pop("min"), "mean": float(there.mean()), **quantiles}
 
 
 @dataclass(frozen=True)
@@ -184,6 +202,26 @@ class LayerUse:
     paused_s: float
 
 
+@dataclass(frozen=True)
+class ClassUse:
+    """The flows of one class.
+
+    ``fct_s`` and ``slowdown`` are as those of :class:`PacketRun`, by quantile; ``None`` where none
+    has finished.
+    """
+
+    name: str
+    transport: str
+    priority: int
+    settings: Tables
+    given: list[str]
+    flows: int
+    bytes: int
+    unfinished: int
+    fct_s: dict[str, float] | None
+    slowdown: dict[str, float] | None
+
+
 @dataclass(frozen=True, repr=False)
 class PacketRun(Shown):
     """The outcome of a packet simulation.
@@ -194,8 +232,8 @@ class PacketRun(Shown):
         What was simulated.
     scenario
         Over which network.
-    settings
-        With which parameters.
+    classes
+        The classes of the flows, with which parameters: one where all have one transport.
     fct_s, slowdown, began_s
         Per flow as in :class:`Finished`, ``(flows,)``; not a number where it has not finished.
     end_s
@@ -241,7 +279,7 @@ class PacketRun(Shown):
 
     flows: Flows
     scenario: PacketScenario
-    settings: PacketSettings
+    classes: Classified
     fct_s: Numbers
     slowdown: Numbers
     began_s: Numbers
@@ -267,7 +305,7 @@ class PacketRun(Shown):
         done = len(self.flows) - len(self.unfinished)
         return (
             f"PacketRun({self.flows.name}: {done:,} of {len(self.flows):,} finished by "
-            f"{self.settings.transport} in {show_time(self.end_s)})"
+            f"{self.transports} in {show_time(self.end_s)})"
         )
 
     def to_polars(self) -> polars.DataFrame:
@@ -297,6 +335,39 @@ class PacketRun(Shown):
     def unfinished(self) -> npt.NDArray[np.int64]:
         """Numbers of the flows that have not finished."""
         return np.flatnonzero(np.isnan(self.fct_s))
+
+    @property
+    def settings(self) -> PacketSettings:
+        """The parameters; those of the first class, where flows have several transports."""
+        return self.classes.classes[0].settings
+
+    @property
+    def transports(self) -> str:
+        """The names of all transports."""
+        names = [it.settings.transport for it in self.classes.classes]
+        return ", ".join(dict.fromkeys(names))
+
+    def class_use(self) -> list[ClassUse]:
+        """What became of the flows of each class; empty where all flows have one transport."""
+        if len(self.classes.classes) == 1:
+            return []
+        return [self._class_use(number) for number in range(len(self.classes.classes))]
+
+    def _class_use(self, number: int) -> ClassUse:
+        it, members = self.classes.classes[number], self.classes.of_flow == number
+        fct_s = self.fct_s[members]
+        return ClassUse(
+            name=it.name,
+            transport=it.settings.transport,
+            priority=it.priority,
+            settings=it.settings.tables,
+            given=sorted(it.settings.given),
+            flows=int(members.sum()),
+            bytes=int(self.flows.size_bytes[members].sum()),
+            unfinished=int(np.isnan(fct_s).sum()),
+            fct_s=spread(fct_s),
+            slowdown=spread(self.slowdown[members]),
+        )
 
     def layer_use(self) -> list[LayerUse]:
         """What the links of each layer did together."""

@@ -8,7 +8,7 @@ import numpy as np
 from rich.console import Console
 
 from lightloom.packets import PacketRun
-from lightloom.packets.columns import spread
+from lightloom.packets.results import spread
 from lightloom.packets.several import PacketCase
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.packets_table import network_text, verdict

@@ -162,6 +162,7 @@ pub(super) struct FlowColumns {
     size_bytes: Column<u64>,
     start_ps: Column<u64>,
     priority: Column<u8>,
+    class: Column<u8>,
     route_starts: Column<u64>,
     route_links: Column<u32>,
 }
@@ -174,6 +175,7 @@ impl FlowColumns {
             self.size_bytes.0.len(),
             self.start_ps.0.len(),
             self.priority.0.len(),
+            self.class.0.len(),
         ];
         if lengths.iter().any(|&length| length != flows) {
             return Err(PyValueError::new_err("the columns of the flows differ in length"));
@@ -228,8 +230,8 @@ impl FlowColumns {
                 _ => [source, destination],
             };
             let (size, start) = (Bytes(self.size_bytes.0[flow]), Time(self.start_ps.0[flow]));
-            let priority = self.priority.0[flow];
-            Ok(FlowSpec { source, destination, size, start, priority, route })
+            let (priority, class) = (self.priority.0[flow], self.class.0[flow]);
+            Ok(FlowSpec { source, destination, size, start, priority, class, route })
         };
         (0..self.source.0.len()).map(&mut flow).collect()
     }
