@@ -76,22 +76,7 @@ impl RunningScenario {
     /// # Errors
     /// If the scenario makes no sense.
     pub fn new(scenario: &PacketScenario) -> Result<Self, PacketError> {
-        let transport = scenario.transport;
-        let links_fail = !scenario.failures.is_empty() || scenario.config.loss > 0.0;
-        let config = Config { links_fail, ..scenario.config };
-        let (halves, undivided) = match halves(scenario) {
-            Ok(halves) => (halves, None),
-            Err(why) => (None, Some(why)),
-        };
-        let topology = scenario.topology.clone();
-        let mut simulation = if scenario.classes.is_empty() {
-            transport.build(topology, config, halves)?
-        } else {
-            let on_network =
-                |it: TrafficClass| TrafficClass { config: it.config.on_network_of(&config), ..it };
-            let classes: Vec<TrafficClass> = scenario.all_classes().map(on_network).collect();
-            build_classes(topology, &classes, &class_priorities(scenario)?)?
-        };
+        let (mut simulation, undivided) = network(scenario)?;
         let links = scenario.topology.links().len();
         for change in &scenario.circuits {
             if change.link.0 as usize >= links {
@@ -334,6 +319,30 @@ impl RunningScenario {
             events: core.packet_events(),
         }
     }
+}
+
+/// The idle network of a scenario, and why it is not in two halves though that is asked for.
+#[allow(clippy::type_complexity, reason = "taken apart at once")]
+fn network(
+    scenario: &PacketScenario,
+) -> Result<(Box<dyn AnySimulation>, Option<&'static str>), PacketError> {
+    let transport = scenario.transport;
+    let links_fail = !scenario.failures.is_empty() || scenario.config.loss > 0.0;
+    let config = Config { links_fail, ..scenario.config };
+    let (halves, undivided) = match halves(scenario) {
+        Ok(halves) => (halves, None),
+        Err(why) => (None, Some(why)),
+    };
+    let topology = scenario.topology.clone();
+    let simulation = if scenario.classes.is_empty() {
+        transport.build(topology, config, halves)?
+    } else {
+        let on_network =
+            |it: TrafficClass| TrafficClass { config: it.config.on_network_of(&config), ..it };
+        let classes: Vec<TrafficClass> = scenario.all_classes().map(on_network).collect();
+        build_classes(topology, &classes, &class_priorities(scenario)?)?
+    };
+    Ok((simulation, undivided))
 }
 
 /// The halves of a network that two threads are to simulate; says why if it stays whole.

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from lightloom.errors import InputError, echo, expected_one_of
 from lightloom.packets.flows import HIGHEST_PRIORITY, Flows
-from lightloom.packets.scenario import TRANSPORTS, ClassTable, PacketScenario
+from lightloom.packets.scenario import TRANSPORTS, FlowClassTable, PacketScenario
 from lightloom.packets.settings import PacketSettings, resolve
 
 #: classes of a run at most
@@ -60,7 +60,7 @@ class Classified:
     priority: npt.NDArray[np.uint8]
 
 
-def class_name(table: ClassTable) -> str:
+def class_name(table: FlowClassTable) -> str:
     """What flows call a class: its name, by default that of its transport."""
     return table.name or str(table.transport.get("name"))
 
@@ -110,9 +110,9 @@ def classify(flows: Flows, scenario: PacketScenario) -> Classified:
     return Classified(classes, of_flow.astype(np.uint8), levels)
 
 
-def _tables(scenario: PacketScenario) -> Mapping[str, ClassTable]:
+def _tables(scenario: PacketScenario) -> Mapping[str, FlowClassTable]:
     """The classes of a scenario by name."""
-    tables: dict[str, ClassTable] = {}
+    tables: dict[str, FlowClassTable] = {}
     for table in scenario.classes:
         name = class_name(table)
         if name in tables:
@@ -133,7 +133,7 @@ def _names(flows: Flows, own: str) -> tuple[list[str], npt.NDArray[np.int64]]:
 
 
 def _given_priority(
-    name: str, scenario: PacketScenario, tables: Mapping[str, ClassTable]
+    name: str, scenario: PacketScenario, tables: Mapping[str, FlowClassTable]
 ) -> int | None:
     """The priority that is given for a class."""
     if not name:
@@ -146,7 +146,7 @@ def _settings(
     name: str,
     members: npt.NDArray[np.bool_],
     scenario: PacketScenario,
-    tables: Mapping[str, ClassTable],
+    tables: Mapping[str, FlowClassTable],
 ) -> PacketSettings:
     """The settings of a class, of which some flows are members."""
     if not name:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from lightloom.packets import Finished, Flows, PacketRun, PacketScenario
 from lightloom.packets.programs import critical_rows, operation_rows
-from lightloom.packets.results import spread
+from lightloom.packets.spread import spread
 from lightloom.units import PS_PER_S
 
 SCHEMA_VERSION = 1

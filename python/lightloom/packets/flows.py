@@ -169,7 +169,7 @@ class Flows:
         """These flows, and behind them others, which wait for none."""
         counts = len(self), len(other)
 
-        def both(name: str, absent: Any) -> Any:
+        def both(name: str, absent: object) -> Any:
             """A column that either may lack."""
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine is None and theirs is None:

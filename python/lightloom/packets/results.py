@@ -14,6 +14,7 @@ from lightloom.packets.flows import Flows
 from lightloom.packets.programs import OperationTimes
 from lightloom.packets.scenario import PacketScenario
 from lightloom.packets.settings import PacketSettings, Tables
+from lightloom.packets.spread import spread
 from lightloom.shown import Shown, views
 from lightloom.units import show_time
 
@@ -25,23 +26,6 @@ if TYPE_CHECKING:
 Numbers = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint64]
 Indices = npt.NDArray[np.uint32]
-#: quantiles of completion times and slowdowns that are told, by name
-QUANTILES = {"min": 0.0, "p50": 0.5, "p99": 0.99, "max": 1.0}
-
-
-def spread(values: npt.NDArray[np.float64]) -> dict[str, float] | None:
-    """Least, mean, quantiles and greatest of what has finished; ``None`` if nothing has.
-
-    Quantiles are values that occurred: the smallest that so large a share does not exceed.
-    """
-    there = np.sort(values[~np.isnan(values)])
-    if not len(there):
-        return None
-    places = {
-        name: max(0, int(np.ceil(share * len(there))) - 1) for name, share in QUANTILES.items()
-    }
-    quantiles = {name: float(there[place]) for name, place in places.items()}
-    return {"min": quantiles.pop("min"), "mean": float(there.mean()), **quantiles}
 
 
 @dataclass(frozen=True)

@@ -313,7 +313,7 @@ class TrafficTable(Strict):
     )
 
 
-class ClassTable(Strict):
+class FlowClassTable(Strict):
     """Flows with a transport, packets and queues of their own: those of ``traffic``, and those
     that name the class.
     """
@@ -353,7 +353,7 @@ class PacketScenario(Strict):
         description="Priority of flows that are of no other class, 0 to 7; by default 0, or as "
         "the flows say.",
     )
-    classes: tuple[ClassTable, ...] = Field(
+    classes: tuple[FlowClassTable, ...] = Field(
         (), description="Flows with transports of their own ([[classes]])."
     )
     seed: Seed = Field(

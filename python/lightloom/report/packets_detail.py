@@ -9,7 +9,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from lightloom.packets import PacketRun
-from lightloom.packets.results import spread
+from lightloom.packets.spread import spread
 from lightloom.report.grid import Grid
 from lightloom.report.plots_circuits import MAX_CELLS, matrix_drawing
 from lightloom.units import show_bytes, show_number, show_time, time_unit

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from lightloom.packets import NetworkTable, PacketRun, PacketScenario
 from lightloom.packets.programs import critical_rows, operation_rows
-from lightloom.packets.results import spread
 from lightloom.packets.settings import PacketSettings, topology_of
+from lightloom.packets.spread import spread
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.terminal import print_table, print_wrapped
 from lightloom.units import show_bytes, show_column, show_count, show_number, show_time, time_unit

@@ -17,7 +17,7 @@ from lightloom.packets import (
 )
 from lightloom.packets.classes import classify
 from lightloom.packets.columns import as_json, trace_columns
-from lightloom.packets.results import spread
+from lightloom.packets.spread import spread
 from lightloom.report.packets_detail import busiest_links, distributions, link_map, worst_flows
 from lightloom.report.packets_table import grids, network_text, settings_lines, verdict, work_text
 from lightloom.report.page_packets import render_packets

@@ -9,7 +9,9 @@ use crate::config::{Config, PathChoice};
 use crate::error::PacketError;
 use crate::scenario::TrafficClass;
 use crate::topology::Topology;
-use crate::transport::{Parameters, ParametersUser, Recovery, Several, TransportKind};
+use crate::transport::{
+    AnyTransport, Parameters, ParametersUser, Recovery, Several, TransportKind,
+};
 
 impl TransportKind {
     /// Whether packets may overtake one another: it sprays them, or NICs tolerate that.
@@ -125,6 +127,17 @@ impl ParametersUser for Checked<'_> {
     }
 }
 
+/// Makes a transport for a network.
+struct Maker<'a>(&'a Core);
+
+impl ParametersUser for Maker<'_> {
+    type Result = AnyTransport;
+
+    fn take<P: Parameters>(self, parameters: P) -> AnyTransport {
+        Box::new(parameters.transport(self.0))
+    }
+}
+
 /// An idle network with several transports; `priorities` are those of the flows of each class,
 /// `None` for a class without flows.
 ///
@@ -146,11 +159,14 @@ pub(crate) fn build_classes(
              expected one for all flows",
         ));
     }
-    let kinds = classes.iter().zip(priorities);
-    let kinds: Vec<(TransportKind, u8)> =
-        kinds.map(|(it, priority)| (it.transport, priority.unwrap_or(0))).collect();
     let mut core = Core::of_classes(topology, &configs, &queues)?;
-    let transport = Several::new(&mut core, &kinds);
+    let mut make = |(class, it): (usize, &TrafficClass)| {
+        core.set_class(class);
+        it.transport.hand_to(Maker(&core))
+    };
+    let all = classes.iter().enumerate().map(&mut make).collect();
+    let priorities: Vec<u8> = priorities.iter().map(|it| it.unwrap_or(0)).collect();
+    let transport = Several::new(&core, all, &priorities);
     Ok(Box::new(Simulation { core, transport }))
 }
 

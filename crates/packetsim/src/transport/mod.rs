@@ -38,7 +38,7 @@ pub use fit::Extent;
 pub use interface::{Next, Transport};
 pub(crate) use interface::{Parameters, ParametersUser};
 pub use recovery::Recovery;
-pub(crate) use several::Several;
+pub(crate) use several::{AnyTransport, Several};
 
 use crate::config::Config;
 use crate::error::PacketError;

@@ -4,48 +4,32 @@
 //! turns, packet by packet. No transport knows of another: each paces its pulls and credit as if
 //! its receivers had nothing else.
 
-use super::interface::{Next, ParametersUser, Transport};
+use super::interface::{Next, Transport};
 use super::table::PerNic;
-use super::{Parameters, TransportKind};
 use crate::flow::PacketFlowId;
 use crate::network::core::Core;
 use crate::packet::Packet;
 use crate::topology::NicId;
 use lightloom_model::Time;
 
-type Any = Box<dyn Transport + Send>;
+/// A transport, whichever it is.
+pub(crate) type AnyTransport = Box<dyn Transport + Send>;
 
 /// The transport of each class.
 pub(crate) struct Several {
-    all: Vec<Any>,
+    all: Vec<AnyTransport>,
     /// Classes by priority, the highest first.
     groups: Vec<(u8, Vec<usize>)>,
     /// Per NIC and group, whose turn it is.
     turns: PerNic<Vec<usize>>,
 }
 
-/// Makes a transport for a network.
-struct Maker<'a>(&'a Core);
-
-impl ParametersUser for Maker<'_> {
-    type Result = Any;
-
-    fn take<P: Parameters>(self, parameters: P) -> Any {
-        Box::new(parameters.transport(self.0))
-    }
-}
-
 impl Several {
-    /// For the NICs of a network, with the priority of the flows of each class.
-    pub(crate) fn new(core: &mut Core, classes: &[(TransportKind, u8)]) -> Self {
-        let make = |(class, &(kind, _)): (usize, &(TransportKind, u8))| {
-            core.set_class(class);
-            kind.hand_to(Maker(core))
-        };
-        let all = classes.iter().enumerate().map(make).collect();
+    /// Those of all classes of a network, with the priority of the flows of each.
+    pub(crate) fn new(core: &Core, all: Vec<AnyTransport>, priorities: &[u8]) -> Self {
         let of = |priority: u8| {
-            let has = |class: &usize| classes[*class].1 == priority;
-            (priority, (0..classes.len()).filter(has).collect::<Vec<usize>>())
+            let has = |class: &usize| priorities[*class] == priority;
+            (priority, (0..all.len()).filter(has).collect::<Vec<usize>>())
         };
         let groups = (0..core.priorities()).rev().map(of);
         let groups: Vec<_> = groups.filter(|(_, group)| !group.is_empty()).collect();
@@ -54,7 +38,7 @@ impl Several {
     }
 
     /// The transport of a flow, which is at work from now on.
-    fn of(&mut self, core: &mut Core, flow: PacketFlowId) -> &mut Any {
+    fn of(&mut self, core: &mut Core, flow: PacketFlowId) -> &mut AnyTransport {
         let class = core.class_of(flow);
         core.set_class(class);
         &mut self.all[class]
