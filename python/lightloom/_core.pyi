@@ -299,6 +299,7 @@ def execute(
     timeline_workers: Sequence[int],
     share_equal_work: bool,
     record_decisions: bool,
+    record_packets: bool,
     progress: Progress | None,
     allocator: AllocatorCallback | None,
     predictor: PredictorCallback | str | None,

@@ -49,6 +49,7 @@ def packet_request(rng, transport):
     count = rng.randrange(6)
     source = integers(rng, np.uint32, count, range(hosts))
     away = integers(rng, np.uint32, count, range(1, hosts))
+    nics = integers(rng, np.uint32, rng.choice([0, count]), [0, 0, 0, 1])
     flows = {
         "source": source,
         "destination": (source + away) % np.uint32(hosts),
@@ -56,6 +57,8 @@ def packet_request(rng, transport):
         "start_ps": integers(rng, np.uint64, count, [0, 0, 1_000, 10**8]),
         "priority": integers(rng, np.uint8, count, [0, 0, 1, 7]),
         "class": np.zeros(count, np.uint8),
+        "source_nic": nics,
+        "destination_nic": nics,
         "route_starts": np.zeros(0, np.uint64),
         "route_links": np.zeros(0, np.uint32),
     }
@@ -67,6 +70,7 @@ def packet_request(rng, transport):
         "max_events": rng.choice([0, 100]),
         "traced_flow": None,
         "in_halves": rng.random() < 0.5,
+        "hashes_ends": rng.random() < 0.5,
         "failures": failures(rng),
         "detection_ps": rng.choice([0, 10**5]),
         "circuits": circuits(rng),
@@ -186,7 +190,8 @@ def step(rng, network):
     graph = listed(parts(build_graph(programs, members=2, tokens=tokens, rings=[one_ring(4)])))
     network = parts(network)
     network.parts = list(network.parts)
-    options = SimpleNamespace(timeline_workers=[0], share_equal_work=True, record_decisions=True)
+    records = {"record_decisions": True, "record_packets": True}
+    options = SimpleNamespace(timeline_workers=[0], share_equal_work=True, **records)
     packets = parts(Packets())
     spoil(rng, graph, network, options, packets)
     make_small(network, "servers")

@@ -21,6 +21,7 @@ from lightloom.packets import (
 )
 from lightloom.packets.flows import parse_flows
 from lightloom.packets.goal import parse_goal
+from lightloom.packets.operations import COLUMNS, parse_operations
 from lightloom.packets.programs import programs_of
 from lightloom.packets.scenario import parse_scenario
 from lightloom.packets.settings import resolve, topology_of
@@ -81,6 +82,50 @@ def test_any_text_as_programs(ranks, given_lines):
         assert not len(run.unfinished)
         assert run.operations is not None
         assert np.isfinite(run.operations.end_s).all()
+
+
+own_cells = st.sampled_from(["", "0", "1", "send", "compute", "0 1", "2", "-1", "8.5", "1e9"])
+own_rows = st.lists(st.one_of(own_cells, cells), max_size=10).map(",".join)
+
+
+@given(st.lists(own_rows, max_size=6))
+def test_any_cells_as_a_table_of_operations(given_rows):
+    text = "\n".join([",".join(COLUMNS.known), *given_rows])
+    flows = good_or_one_line(lambda: parse_operations(text.encode(errors="replace"), "x"))
+    if flows is not None:
+        good_or_one_line(lambda: check_flows(flows, HOSTS))
+
+
+steps = st.lists(
+    st.tuples(st.booleans(), st.integers(0, 3), st.integers(1, 3), st.sets(st.integers(0, 9))),
+    min_size=1,
+    max_size=10,
+)
+
+
+@given(steps)
+def test_operations_begin_when_those_before_them_are_over(given_steps):
+    rows, waits = [], []
+    for number, (sends, rank, away, after) in enumerate(given_steps):
+        earlier = sorted(other for other in after if other < number)
+        waits.append(earlier)
+        what = f"send,{(rank + away) % 4},{1000 * away},,,,"
+        what = what if sends else f"compute,,,,,,{away}"
+        rows.append(f"{rank},{what},{' '.join(map(str, earlier))}")
+    text = "\n".join([",".join(COLUMNS.known), *rows])
+    flows = good_or_one_line(lambda: parse_operations(text.encode(), "x"))
+    if flows is None:
+        assert not any(sends for sends, *_ in given_steps)
+        return
+    network = NetworkTable(hosts=4, rate_gbps=1.0, topology="star")
+    run = simulate_flows(flows, PacketScenario(network=network, transport="ideal", seed=1))
+    begins, ends = run.operations.begin_s, run.operations.end_s
+    for number, earlier in enumerate(waits):
+        # a send is over before its sender knows that
+        over = [begins[other] if given_steps[other][0] else ends[other] for other in earlier]
+        assert begins[number] >= max(over, default=0.0) - 1e-12
+        if not earlier:
+            assert begins[number] == 0
 
 
 @given(st.lists(st.text(alphabet="0123 x", max_size=4), min_size=3, max_size=3))

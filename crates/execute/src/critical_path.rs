@@ -8,6 +8,7 @@
 //! Paths that begin as recorded ones also remember their spans in order, which share what they
 //! have in common.
 
+use crate::recording::Moment;
 use crate::timeline::CriticalSpans;
 use lightloom_model::{CategoryId, Duration};
 use std::rc::Rc;
@@ -23,6 +24,8 @@ pub(crate) struct CriticalPath {
     parts: Option<Rc<[u64]>>,
     /// The last span, if spans are recorded.
     last: Option<Rc<Link>>,
+    /// The operation that led here, and the time since: what a recording knows.
+    pub(crate) moment: Moment,
 }
 
 /// A span of a recorded path, and the one before it.
@@ -47,7 +50,7 @@ impl CriticalPath {
     /// A path at the start of a step, whose spans are recorded.
     pub(crate) fn recorded() -> Self {
         let first = Link { category: CategoryId(0), span: Duration::ZERO, before: None };
-        Self { parts: None, last: Some(Rc::new(first)) }
+        Self { last: Some(Rc::new(first)), ..Self::default() }
     }
 
     /// The spans that led here, in order; none if they were not recorded.
@@ -77,6 +80,7 @@ impl CriticalPath {
         if span == Duration::ZERO {
             return;
         }
+        self.moment = self.moment.after(span);
         if let Some(before) = self.last.take() {
             self.last = Some(Rc::new(Link { category, span, before: Some(before) }));
         }

@@ -32,6 +32,7 @@ mod outcome;
 mod packets;
 pub mod parts;
 mod phases;
+mod recording;
 mod slab;
 #[cfg(test)]
 mod testing;
@@ -52,6 +53,7 @@ pub use options::Options;
 pub use outcome::{Outcome, RoleTimes};
 pub use packets::{Extent, PacketTransport, PlaneFailure, Repeats};
 pub use phases::{PhaseBook, PhaseChoice, PhaseCount};
+pub use recording::{Moment, Operation, Recording, SentFlow, SentPackets};
 pub use timeline::{CircuitTimeline, CriticalSpans, Snapshot, Timeline};
 pub use turns::{CircuitTurn, TurnStatistics};
 

@@ -14,4 +14,6 @@ pub struct Options {
     /// Whether every decision is recorded, with what it started from, and every circuit of those
     /// that take turns.
     pub record_decisions: bool,
+    /// Whether flows of packets are recorded, and what each of them waited for.
+    pub record_packets: bool,
 }

@@ -4,6 +4,7 @@ use crate::circuits::{CircuitStatistics, Decisions};
 use crate::in_flight::InFlight;
 use crate::ledger::Ledger;
 use crate::links::LinkUse;
+use crate::recording::Recording;
 use crate::timeline::{CircuitTimeline, CriticalSpans, Snapshot, Timeline};
 use crate::turns::{CircuitTurn, TurnStatistics};
 use lightloom_model::Duration;
@@ -72,6 +73,8 @@ pub struct Outcome {
     pub packet_hops: u64,
     /// Of these, packets that were simulated; the others repeat what had happened alike.
     pub simulated_hops: u64,
+    /// What was sent as packets, and what it waited for, if asked for.
+    pub recording: Option<Box<Recording>>,
     /// What the flow simulation did.
     pub flow_statistics: lightloom_flowsim::Statistics,
 }

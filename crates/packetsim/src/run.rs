@@ -77,6 +77,9 @@ impl RunningScenario {
     /// If the scenario makes no sense.
     pub fn new(scenario: &PacketScenario) -> Result<Self, PacketError> {
         let (mut simulation, undivided) = network(scenario)?;
+        if scenario.hashes_ends {
+            simulation.hash_by_ends();
+        }
         let links = scenario.topology.links().len();
         for change in &scenario.circuits {
             if change.link.0 as usize >= links {

@@ -50,6 +50,8 @@ pub struct PacketScenario {
     pub flows: Vec<FlowSpec>,
     /// What decides when flows start, for those that do not start at a time.
     pub programs: Programs,
+    /// Whether the paths of a flow are drawn by the NICs at its ends, not by its number.
+    pub hashes_ends: bool,
     /// Changes of circuits.
     pub circuits: Vec<CircuitSwitching>,
     /// Failures of links.

@@ -29,8 +29,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// three are functions, or the name of a built-in predictor.
 #[pyfunction]
 #[pyo3(signature = (
-    graph, network, model, *, timeline_workers, share_equal_work, record_decisions, progress,
-    allocator, predictor
+    graph, network, model, *, timeline_workers, share_equal_work, record_decisions,
+    record_packets, progress, allocator, predictor
 ))]
 #[allow(clippy::too_many_arguments, reason = "Python calls it by keywords")]
 fn execute<'py>(
@@ -41,6 +41,7 @@ fn execute<'py>(
     timeline_workers: Vec<u32>,
     share_equal_work: bool,
     record_decisions: bool,
+    record_packets: bool,
     progress: Option<Py<PyAny>>,
     allocator: Option<Py<PyAny>>,
     mut predictor: Option<RunPredictor>,
@@ -49,7 +50,7 @@ fn execute<'py>(
     let PyNetwork(network) = network;
     let model = model.map(|model| model.of(&network)).transpose()?;
     let timeline_workers = timeline_workers.into_iter().map(WorkerId).collect();
-    let options = Options { timeline_workers, share_equal_work, record_decisions };
+    let options = Options { timeline_workers, share_equal_work, record_decisions, record_packets };
     let mut watcher = Watcher::new(progress, total_tasks(&graph));
     let mut caller = allocator.map(|function| Caller { function, error: None });
     let result = py.detach(|| {

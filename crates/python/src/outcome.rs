@@ -4,14 +4,16 @@
 use crate::records::{to_values, values};
 use crate::schedule::decider::{PyDecision, PyHeld, PyUpcoming};
 use lightloom_execute::{
-    CircuitStatistics, CircuitTimeline, CriticalSpans, Decisions, InFlight, LinkUse, Outcome,
-    Snapshot, Timeline,
+    CircuitStatistics, CircuitTimeline, CriticalSpans, Decisions, InFlight, LinkUse, Moment,
+    Operation, Outcome, Recording, SentFlow, SentPackets, Snapshot, Timeline,
 };
 use lightloom_model::{Duration, Time};
+use lightloom_packetsim::{NicId, NodeId};
 use numpy::ndarray::Array2;
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyTuple};
+use pythonize::pythonize;
 use std::sync::Arc;
 
 /// Values by name.
@@ -61,6 +63,7 @@ pub(crate) fn step_outcome(py: Python<'_>, recorded: bool, outcome: Outcome) -> 
         decisions: decisions,
         critical_spans: critical_spans(py, outcome.critical_spans, &names)?,
         in_flight: in_flight(py, purpose_names, outcome.in_flight)?,
+        recording: outcome.recording.map(|it| recording(py, *it)).transpose()?,
     ))
 }
 
@@ -172,6 +175,75 @@ fn snapshot(py: Python<'_>, snapshot: Snapshot) -> Values<'_> {
         circuits: circuits.into_pyarray(py),
         makespan_s: snapshot.makespan,
         chosen: snapshot.chosen.name(),
+    ))
+}
+
+/// What `RecordedStep` is made of; times are whole picoseconds. Operation `i` waits for
+/// `waits[wait_starts[i]..wait_starts[i + 1]]`, each for as long again as `later_ps` says; the last
+/// one is the end of the step.
+fn recording(py: Python<'_>, recording: Recording) -> Values<'_> {
+    let Recording { mut operations, end, packets, unexplained } = recording;
+    operations.push(Operation::Join(vec![end]));
+    let (mut starts, mut waits, mut later, mut transfer) = (vec![0_u64], vec![], vec![], vec![]);
+    let mut transfers = 0_u32;
+    for operation in operations {
+        let is_transfer = matches!(operation, Operation::Transfer(_));
+        let moments = match operation {
+            Operation::Join(moments) => moments,
+            Operation::Transfer(begin) => vec![begin],
+        };
+        for Moment { operation, later: span } in moments {
+            waits.push(operation);
+            later.push(span.0);
+        }
+        starts.push(waits.len() as u64);
+        transfer.push(if is_transfer { i64::from(transfers) } else { -1 });
+        transfers += u32::from(is_transfer);
+    }
+    Ok(values!(py;
+        transfer: transfer.into_pyarray(py),
+        wait_starts: starts.into_pyarray(py),
+        waits: waits.into_pyarray(py),
+        later_ps: later.into_pyarray(py),
+        unexplained: unexplained,
+        packets: sent_packets(py, packets)?,
+    ))
+}
+
+/// The flows of a recording, by NIC, and the network.
+fn sent_packets(py: Python<'_>, packets: SentPackets) -> Values<'_> {
+    let SentPackets { topology, config, transport, flows } = packets;
+    let nics = (0..topology.nic_count() as u32).map(NicId);
+    let links = topology.links().iter().step_by(2);
+    let ends = links.map(|link| (link.from.0, link.to.0, link.rate.0, link.delay.0));
+    let is_host: Vec<bool> =
+        (0..topology.node_count() as u32).map(|node| topology.is_host(NodeId(node))).collect();
+    let mut columns = (vec![], vec![], vec![], vec![], vec![], vec![], vec![]);
+    for SentFlow { transfer, spec, arrived } in &flows {
+        columns.0.push(*transfer);
+        columns.1.push(spec.source.0);
+        columns.2.push(spec.destination.0);
+        columns.3.push(spec.size.0);
+        columns.4.push(spec.start.0);
+        columns.5.push(arrived.0);
+        columns.6.push(spec.priority);
+    }
+    let routed = flows.iter().filter(|flow| flow.spec.route.is_some()).count();
+    Ok(values!(py;
+        config: pythonize(py, &config)?,
+        transport: pythonize(py, &transport)?,
+        is_host: is_host,
+        links: ends.collect::<Vec<_>>(),
+        nic_host: nics.map(|nic| topology.host_of(nic).0).collect::<Vec<_>>(),
+        sprays: !topology.spraying_nics().is_empty(),
+        routed: routed,
+        transfer: columns.0.into_pyarray(py),
+        source_nic: columns.1.into_pyarray(py),
+        destination_nic: columns.2.into_pyarray(py),
+        size_bytes: columns.3.into_pyarray(py),
+        start_ps: columns.4.into_pyarray(py),
+        arrived_ps: columns.5.into_pyarray(py),
+        priority: columns.6.into_pyarray(py),
     ))
 }
 

@@ -45,6 +45,8 @@ EXAMPLES = (
 NOTES = "--transport, --topology, --routing, --hosts, --rate, --bytes, --load, --seed take lists."
 
 _MAX_EVENTS, _SAMPLES, _SERIES_ROWS = 100_000, 500, 1_000_000
+#: rows of series for the plots of single links
+_DRAWN_ROWS = 200_000
 #: a run that takes less than this shows no progress, seconds
 _PATIENCE_S = 1.0
 
@@ -200,7 +202,16 @@ def _scenario_and_flows(
     classify(flows, scenario)
     _keep_input(scenario, outputs)
     _keep_operations(flows, outputs)
+    _check_series(scenario, outputs, called)
     return scenario, flows
+
+
+def _check_series(scenario: ScenarioFile, outputs: Outputs, called: Callable[[str], str]) -> None:
+    """Refuse a period of series that nothing shows."""
+    shown = outputs.series or outputs.html or outputs.json_target
+    if scenario.series.model_fields_set and shown is None and not outputs.open:
+        key = called("series.period_s")
+        raise InputError(f"{key} is for --series, --html and --json; give one of them as well")
 
 
 def _simulate(
@@ -224,6 +235,7 @@ def _simulate(
     rows = ColumnWriter(outputs.csv_target, outputs.parquet)
     remarks = remarks_console()
     is_done = np.zeros(len(flows), dtype=np.bool_)
+    record = replace(record, sample_s=scenario.series.period_s)
 
     def write(finished: packets.Finished) -> None:
         is_done[finished.flow] = True
@@ -346,6 +358,7 @@ def _simulate_case(
     from lightloom.packets.columns import completion_columns, unfinished_columns
 
     is_done = np.zeros(len(flows), dtype=np.bool_)
+    record = replace(record, sample_s=case.scenario.series.period_s)
 
     def write(columns: dict[str, Any]) -> None:
         count = len(columns["flow"])
@@ -428,7 +441,8 @@ def _record(events: EventOptions, outputs: Outputs) -> packets.Record:
             raise InputError(f"--{flag} is for --events; give it a file as well")
     # for the plots and the file that show them
     samples = _SAMPLES if outputs.html or outputs.json_target else 0
-    series = 0 if outputs.series is None else _SERIES_ROWS
+    drawn = _DRAWN_ROWS if outputs.html else 0
+    series = drawn if outputs.series is None else _SERIES_ROWS
     trace = 0 if outputs.events is None else events.max_events or _MAX_EVENTS
     return packets.Record(
         samples=samples, series=series, trace=trace, trace_flow=events.events_flow

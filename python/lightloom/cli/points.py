@@ -85,6 +85,10 @@ def run_points(scenarios: list[Scenario], outputs: Outputs) -> None:
 
     outputs = outputs.with_page()
     outputs.check()
+    if any(each.packets is not None and each.packets.record is not None for each in scenarios):
+        raise InputError(
+            "packets.record keeps one comparison; give one number of GPUs and one rate"
+        )
     if outputs.launch is not None:
         raise InputError("--launch writes one plan; give one number of GPUs, one rate and one GPU")
     remarks, started, rows = remarks_console(), time.monotonic(), outputs.rows()

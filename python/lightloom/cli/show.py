@@ -19,6 +19,7 @@ from lightloom.cli.terminal import command_line, remarks_console, results_consol
 from lightloom.errors import InputError, OutputError
 from lightloom.output.files import RowWriter, write_json, write_text
 from lightloom.output.progress import TerminalMonitor
+from lightloom.output.recordings import check_folder, write_recordings
 from lightloom.report.table import print_opening, print_results
 from lightloom.study.compare.advice import advise
 from lightloom.study.compare.plan_hint import with_plan_hint
@@ -47,7 +48,11 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     remarks = remarks_console()
     started = time.monotonic()
     rows = outputs.rows()
-    with_timeline = outputs.timeline is not None or outputs.html is not None
+    recorded = None if scenario.packets is None else scenario.packets.record
+    targets = (outputs.timeline, outputs.html, recorded)
+    with_timeline = any(target is not None for target in targets)
+    if recorded is not None:
+        check_folder(recorded)
     # With standard output taken, the tables are a remark.
     console = remarks if outputs.on_stdout else results_console()
 
@@ -76,7 +81,10 @@ def run_and_report(scenario: Scenario, outputs: Outputs) -> Comparison:
     later = [warning for warning in comparison.warnings if warning not in printed]
     print_opening((), later, console)
     print_results(comparison, console, details=terminal().verbose)
-    write_each(_writers(comparison, outputs, rows))
+    writers = _writers(comparison, outputs, rows)
+    if recorded is not None:
+        writers[str(recorded)] = lambda: write_recordings(comparison.details["runs"], recorded)
+    write_each(writers)
     outputs.show_page()
     return comparison
 

@@ -72,6 +72,9 @@ class Flows:
     classes
         The class of each flow: the name of a transport or of a class of the scenario, empty for
         the scenario's own; ``None`` where all are of that.
+    nics
+        Of their hosts, from 0 on, that flows leave and arrive by; ``None`` for the first of each,
+        or those that routes say.
     remarks
         What of a list in the form of another simulator is not simulated, a sentence each.
 
@@ -94,6 +97,7 @@ class Flows:
     programs: Programs | None = None
     priority: Whole | None = None
     classes: tuple[str, ...] | None = None
+    nics: tuple[Whole, Whole] | None = None
     remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -197,6 +201,7 @@ class Flows:
             delay_s=numbers("delay_s", 0.0),
             priority=numbers("priority"),
             classes=both("classes", ""),
+            nics=_joined_nics(self, other),
             remarks=(*self.remarks, *other.remarks),
         )
 
@@ -279,6 +284,15 @@ def make_flows(
         raise InputError(f"{name}: routes: expected a text for each of {shape[0]:,} flows")
     starts = np.broadcast_to(columns[3], shape)
     return Flows(first, last, size, starts, name, None, None if routes is None else tuple(routes))
+
+
+def _joined_nics(first: Flows, second: Flows) -> tuple[Whole, Whole] | None:
+    """The NICs of flows and of those behind them; the first of a host where none is given."""
+    if first.nics is None and second.nics is None:
+        return None
+    none = [(np.zeros(len(it), np.int64),) * 2 for it in (first, second)]
+    mine, theirs = first.nics or none[0], second.nics or none[1]
+    return np.concatenate([mine[0], theirs[0]]), np.concatenate([mine[1], theirs[1]])
 
 
 def _are_texts(values: Any, count: int) -> bool:

@@ -14,8 +14,8 @@ time. ``a requires b`` lets ``a`` begin when ``b`` has ended, ``a irequires b`` 
 ``send`` begins without regard to whether the other rank receives yet, and ends when its sender has
 the last acknowledgment; a ``recv`` ends when everything has arrived. Sends and receives of two
 ranks and one tag belong together in the order in which they are listed. Sending and receiving take
-no processor. What a host has one of cannot be chosen: ``nic`` above 0 is refused, and so is a
-receive from any rank.
+no processor. ``nic`` is which NIC of its host a message leaves or arrives by, from 0 on. A receive
+from any rank is refused.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from lightloom.errors import InputError, echo
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.files import decode, read_input
 from lightloom.packets.flows import MAX_FILE_BYTES, MAX_FLOWS, Flows
+from lightloom.packets.operations import MAX_NIC, is_operations, parse_operations
 from lightloom.packets.programs import (
     MAX_OPERATIONS,
     MAX_SPAN_S,
@@ -74,6 +75,19 @@ def read_goal(path: Path | str) -> Flows:
     return parse_goal(*read_input(path, "file in GOAL", MAX_FILE_BYTES))
 
 
+def read_programs(path: Path | str) -> Flows:
+    """Read programs in GOAL or as a table of operations; ``-`` is standard input.
+
+    Raises
+    ------
+    InputError
+        As :func:`read_goal`.
+    """
+    path = path_of(path, "programs", "the path of a file in GOAL, or of a table of operations")
+    content, name = read_input(path, "file of programs", MAX_FILE_BYTES)
+    return parse_operations(content, name) if is_operations(content) else parse_goal(content, name)
+
+
 def parse_goal(content: bytes, name: str) -> Flows:
     """Parse programs in GOAL; ``name`` and the line begin messages.
 
@@ -98,6 +112,7 @@ class _Message:
     operation: int
     size_bytes: int
     line: int
+    nic: int
 
 
 @dataclass
@@ -123,6 +138,8 @@ class _Reader:
     )
     #: source, destination, bytes and line of each flow
     flows: list[tuple[int, int, int, int]] = field(default_factory=list)
+    #: NICs at the ends of each flow
+    nics: list[tuple[int, int]] = field(default_factory=list)
 
     def refuse(self, line: int, text: str) -> InputError:
         return InputError(f"{self.name}, line {line}: {text}")
@@ -186,8 +203,11 @@ class _Reader:
         options = dict(zip(words[::2], map(int, words[1::2]), strict=True))
         if len(words) > 2 * len(options):
             raise self.refuse(number, f"{echo(match[0])}: {_EXPECTED}")
-        if options.get("nic", 0):
-            raise self.refuse(number, f"nic {options['nic']}: expected 0, as a host has one NIC")
+        if options.get("nic", 0) > (0 if match["kind"] is None else MAX_NIC):
+            raise self.refuse(
+                number,
+                f"nic {options['nic']}: expected 0 to {MAX_NIC:,} of a message, and none of calc",
+            )
         if match["kind"] is None:
             self.labels[label] = self._compute(number, label, int(match["span"]), options)
         else:
@@ -218,7 +238,10 @@ class _Reader:
         operation = self.builder.add("send" if sends else "receive", self.rank, label)
         ends = (self.rank, peer) if sends else (peer, self.rank)
         ours, theirs = (self.sends, self.receives) if sends else (self.receives, self.sends)
-        key, message = (*ends, options.get("tag", 0)), _Message(operation, size, number)
+        key, message = (
+            (*ends, options.get("tag", 0)),
+            _Message(operation, size, number, options.get("nic", 0)),
+        )
         if theirs[key]:
             other = theirs[key].popleft()
             pair = (message, other) if sends else (other, message)
@@ -239,6 +262,7 @@ class _Reader:
         for operation in (send.operation, receive.operation):
             self.builder.set_flow(operation, len(self.flows))
         self.flows.append((*ends, send.size_bytes, send.line))
+        self.nics.append((send.nic, receive.nic))
         self.builder.wait(receive.operation, send.operation, Milestone.RECEIVED)
 
     def finish(self) -> Flows:
@@ -262,6 +286,7 @@ class _Reader:
         programs = self.builder.build()
         programs.check(self.name)
         columns = np.array(self.flows, dtype=np.int64).T
+        nics = np.array(self.nics, dtype=np.int64).T
         return Flows(
             source=columns[0],
             destination=columns[1],
@@ -270,6 +295,7 @@ class _Reader:
             name=self.name,
             lines=columns[3],
             programs=programs,
+            nics=(nics[0], nics[1]) if nics.any() else None,
         )
 
 

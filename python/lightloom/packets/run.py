@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
@@ -149,6 +150,7 @@ def _run_values(scenario: PacketScenario, record: Record) -> dict[str, object]:
         "max_events": record.trace,
         "traced_flow": record.trace_flow,
         "in_halves": scenario.threads == 2,
+        "hashes_ends": scenario.network.hashing == "ends",
         "detection_ps": to_ps(scenario.network.detection_s),
     }
 
@@ -197,10 +199,19 @@ def _of_graph(
         "destination": flows.destination.astype(np.uint32),
         "size_bytes": flows.size_bytes.astype(np.uint64),
         "start_ps": flows.start_ps,
+        "source_nic": _nics(flows, 0),
+        "destination_nic": _nics(flows, 1),
         "route_starts": starts,
         "route_links": links,
     }
     return columns, events
+
+
+def _nics(flows: Flows, end: int) -> npt.NDArray[np.uint32]:
+    """NICs at one end of each flow; empty where the network chooses."""
+    if flows.nics is None:
+        return np.zeros(0, dtype=np.uint32)
+    return flows.nics[end].astype(np.uint32)
 
 
 class _Collect:

@@ -164,6 +164,11 @@ class NetworkTable(Strict):
         description="flowlet: time without a packet after which a flow may change its path; 50 us "
         "by default.",
     )
+    hashing: Literal["flow", "ends"] = Field(
+        "flow",
+        description="What hashes that choose paths are of: the flow, or its ends, so that flows "
+        "that follow one another on a connection take one path.",
+    )
     outages: File | None = Field(
         None,
         description="Links that are dark for a time: CSV with the columns a, b, dark_us and up_us.",
@@ -369,6 +374,16 @@ class PacketScenario(Strict):
     )
 
 
+class SeriesTable(Strict):
+    """How closely a run is looked at over time."""
+
+    period_s: Annotated[float, quantity("second"), Field(ge=1e-9, le=1)] = Field(
+        1e-6,
+        description="Length of a period of series and plots over time, which doubles as long as "
+        "there are too many.",
+    )
+
+
 class ScenarioFile(PacketScenario):
     """A scenario with its traffic."""
 
@@ -378,6 +393,9 @@ class ScenarioFile(PacketScenario):
     traffic: TrafficTable = Field(
         examples=['{ pattern = "permutation", size_bytes = "2 MB" }'],
         description="Who sends what: a file of flows, or a pattern.",
+    )
+    series: SeriesTable = Field(
+        SeriesTable(), description="How closely a run is looked at over time."
     )
 
 

@@ -115,7 +115,7 @@ def profile_of(transport: str, rate_gbps: float, network: NetworkTable | None = 
         )
     fitted = None if network is None else topology_of(network)
     profile = _core.packet_profile(transport, to_bps(rate_gbps), fitted)
-    config, parameters = map(_from_core, profile)
+    config, parameters = map(from_core, profile)
     del parameters["name"]
     paths = {} if config["paths"] is None else {"paths": config["paths"]}
     return {
@@ -453,12 +453,13 @@ def smallest_radix(hosts: int) -> int:
     return next(ports for ports in range(2, 2**12, 2) if ports**3 >= 4 * hosts)
 
 
-def _from_core(table: Mapping[str, Any]) -> dict[str, Any]:
+def from_core(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters in the keys and units of a scenario."""
     mine: dict[str, Any] = {}
     for key, value in table.items():
         suffix = next((end for end in _UNITS if key.endswith(end)), None)
         if isinstance(value, dict):
-            mine[key] = _from_core(value)
+            mine[key] = from_core(value)
         elif suffix is not None:
             end, scale = _UNITS[suffix]
             mine[key.removesuffix(suffix) + end] = None if value is None else value / scale

@@ -8,7 +8,7 @@ from typing import Any
 
 from lightloom.packets.columns import SCHEMA_VERSION, as_json
 from lightloom.packets.results import PacketRun
-from lightloom.packets.scenario import PacketScenario, ScenarioFile
+from lightloom.packets.scenario import ScenarioFile
 from lightloom.units import show_bytes
 
 #: keys of a scenario that may take several values, what a run says of each, and its place
@@ -42,7 +42,7 @@ class PacketCase:
     """
 
     values: Mapping[str, Any]
-    scenario: PacketScenario
+    scenario: ScenarioFile
     run: PacketRun | None = None
     stuck: str = ""
 

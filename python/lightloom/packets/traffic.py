@@ -9,7 +9,7 @@ from lightloom.errors import InputError
 from lightloom.packets import patterns
 from lightloom.packets.classes import class_name
 from lightloom.packets.flows import Flows, check_flows, read_flows
-from lightloom.packets.goal import read_goal
+from lightloom.packets.goal import read_programs
 from lightloom.packets.load import random_load
 from lightloom.packets.scenario import ScenarioFile
 from lightloom.packets.settings import host_rates_gbps
@@ -86,7 +86,7 @@ def _flows_of(scenario: ScenarioFile, call: Any) -> Flows:
     if traffic.flows is not None:
         return read_flows(traffic.flows)
     if traffic.programs is not None:
-        return read_goal(traffic.programs)
+        return read_programs(traffic.programs)
     if kind == "matrix":
         assert traffic.matrix is not None
         return patterns.from_matrix(read_byte_matrix(traffic.matrix), str(traffic.matrix))

@@ -36,8 +36,11 @@ from lightloom.report.packets_table import (
 )
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_packets import (
+    busiest_series,
     distribution,
     legend,
+    link_queues,
+    link_rates,
     queues,
     slowdown_distribution,
     slowdowns,
@@ -112,6 +115,7 @@ def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     lines = [*verdict(run), *programs_text(run), *run.remarks]
     shares = distributions(run)
     done = ~np.isnan(run.fct_s)
+    links = busiest_series(run)
     return {
         "version": __version__,
         "title": lines[0],
@@ -127,6 +131,9 @@ def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
         "queues": None if samples is None else queues(samples, run.layers),
         "utilization": None if samples is None else utilization(samples, run.layers),
         "legend": legend(run.layers),
+        "link_rates": link_rates(links) if links else None,
+        "link_queues": link_queues(links) if links else None,
+        "link_legend": legend([link.name for link in links]),
         "transport": run.transports,
         "parameters": parameter_rows(run),
         "seed": scenario.seed,

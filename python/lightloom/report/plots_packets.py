@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from lightloom.packets import QueueSamples
+from lightloom.packets import PacketRun, QueueSamples
 from lightloom.report.plots_svg import (
     Axis,
     axis_names,
@@ -24,6 +25,10 @@ from lightloom.units import show_bytes, time_unit
 
 #: points of a line and marks of a cloud at most
 _MAX = 1500
+#: links that are drawn one by one
+MOST_LINKS = 5
+#: periods of their lines: rates of single packets hide those of others
+_MOST_PERIODS = 300
 _WIDTH, _WIDE, _HEIGHT = 520.0, 1100.0, 330.0
 Numbers = npt.NDArray[np.float64]
 
@@ -69,6 +74,77 @@ def queues(samples: QueueSamples, layers: Sequence[str]) -> Markup:
 def utilization(samples: QueueSamples, layers: Sequence[str]) -> Markup:
     """The mean utilization of the links of each layer over time."""
     return _over_time(samples, 100 * samples.mean_utilization, layers, "mean utilization [%]")
+
+
+@dataclass(frozen=True)
+class LinkSeries:
+    """A link over time, in periods of one length: rates and longest queues, ``(periods,)``."""
+
+    name: str
+    period_s: float
+    gbps: Numbers
+    queue_bytes: Numbers
+
+
+def busiest_series(run: PacketRun, count: int = MOST_LINKS) -> list[LinkSeries]:
+    """The links that carried most, those with the longest queue first among equals.
+
+    Where there are more periods than a plot shows, several are one: rates are means, queues maxima.
+    """
+    series, links = run.series, run.links
+    if series is None or not len(series.number):
+        return []
+    period_s = float((series.end_s - series.begin_s).max())
+    order = np.lexsort(
+        (-links.peak_queue_bytes.astype(np.int64), -links.sent_bytes.astype(np.int64))
+    )
+    periods = round(float(series.begin_s.max()) / period_s) + 1
+    merged = -(-periods // _MOST_PERIODS)
+    size = -(-periods // merged) * merged
+    found = []
+    for link in order[:count].tolist():
+        mine = ~series.is_flow & (series.number == link)
+        place = np.rint(series.begin_s[mine] / period_s).astype(np.int64)
+        carried, queue = np.zeros(size), np.zeros(size)
+        np.add.at(carried, place, series.carried_bytes[mine])
+        np.maximum.at(queue, place, series.max_queue_bytes[mine])
+        ends = (run.nodes[node] for node in (links.source[link], links.destination[link]))
+        found.append(
+            LinkSeries(
+                " to ".join(ends),
+                merged * period_s,
+                carried.reshape(-1, merged).mean(axis=1) * 8e-9 / period_s,
+                queue.reshape(-1, merged).max(axis=1),
+            )
+        )
+    return found
+
+
+def link_rates(series: Sequence[LinkSeries]) -> Markup:
+    """What came out of each link over time."""
+    return _lines(series, [one.gbps for one in series], "rate [Gb/s]")
+
+
+def link_queues(series: Sequence[LinkSeries]) -> Markup:
+    """The longest queue of each link over time."""
+    largest = max(float(one.queue_bytes.max()) for one in series)
+    scale, unit = (1e6, "MB") if largest >= 1e6 else (1e3, "kB")
+    return _lines(series, [one.queue_bytes / scale for one in series], f"queue [{unit}]")
+
+
+def _lines(series: Sequence[LinkSeries], values: Sequence[Numbers], left: str) -> Markup:
+    end_s = max(one.period_s * len(one.gbps) for one in series)
+    unit_s, unit = time_unit(end_s)
+    x = Axis(0.0, end_s / unit_s, 74, _WIDE - 18)
+    y = Axis(0.0, max(1e-3, *(float(one.max()) for one in values)) * 1.05, _HEIGHT - 58, 16)
+    parts = [*grid_lines(x, y), *axis_names(x, y, f"time [{unit}]", left)]
+    for number, (one, heights) in enumerate(zip(series, values, strict=True)):
+        middles = (np.arange(len(heights)) + 0.5) * one.period_s / unit_s
+        points = zip(middles.tolist(), heights.tolist(), strict=True)
+        path = "L".join(f"{x(at):.1f},{y(value):.1f}" for at, value in points)
+        line = tag("path", d=f"M{path}", class_=f"line {series_class(number)}", data_tip=one.name)
+        parts.append(line)
+    return drawing(_WIDE, _HEIGHT, f"{left} of single links over time", parts, "plot")
 
 
 def legend(layers: Sequence[str]) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from lightloom.simulate.packet_options import Packets
 from lightloom.simulate.phases import PhaseCount, Phases
 from lightloom.simulate.plugins import Plugins
 from lightloom.simulate.predictor import PredictorFactory
+from lightloom.simulate.recording import RecordedStep
 from lightloom.simulate.result import (
     BytesInFlight,
     CircuitTimeline,
@@ -30,6 +31,7 @@ __all__ = [
     "Phases",
     "Plugins",
     "PredictorFactory",
+    "RecordedStep",
     "Run",
     "Snapshot",
     "Timeline",

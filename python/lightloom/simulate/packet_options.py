@@ -29,6 +29,8 @@ class Packets:
         The plane that fails, of a fabric whose NICs spray packets over several, when, when it works
         again if ever, and how long until all switches know of either, in picoseconds. All flows
         are then in one network.
+    record
+        Whether the flows of a whole step are kept, and what they waited for.
     full
         Whether a whole step may run as packets whatever its size.
     """
@@ -40,3 +42,4 @@ class Packets:
     repeats: Literal["once", "each", "together"] = "once"
     plane_failure: tuple[int, int, int | None, int] | None = None
     full: bool = False
+    record: bool = False

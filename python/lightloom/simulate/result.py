@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lightloom.fabric.network import Ocs
 from lightloom.simulate.decisions import DecisionLog, decision_log
+from lightloom.simulate.recording import RecordedStep, recorded_step
 from lightloom.units import PS_PER_S
 
 
@@ -244,6 +245,8 @@ class Run:
         Recorded with the timeline; None without one.
     decisions
         Every decision with what it started from, if asked for and there are circuits to decide.
+    recording
+        The flows and what they waited for, if asked for of a step as packets.
     """
 
     step_time_s: float
@@ -267,6 +270,7 @@ class Run:
     decisions: DecisionLog | None = None
     critical_spans: CriticalSpans | None = None
     in_flight: BytesInFlight | None = None
+    recording: RecordedStep | None = None
 
     @property
     def carried_bytes(self) -> dict[str, int]:
@@ -320,6 +324,7 @@ def run_of(outcome: dict[str, Any], custom_allocator: str | None, ocs: Ocs | Non
         "snapshots": tuple(Snapshot(**row) for row in outcome["snapshots"]),
         "decisions": decision_log(outcome["decisions"], ocs),
         "critical_spans": None if spans is None else CriticalSpans(**spans),
+        "recording": recorded_step(outcome["recording"]),
         "in_flight": None if in_flight is None else BytesInFlight(**in_flight),
     }
     return Run(

@@ -49,6 +49,7 @@ class StepRunner:
                 timeline_workers=[int(worker) for worker in self.timeline_workers],
                 share_equal_work=self.share_equal_work,
                 record_decisions=self.record_decisions,
+                record_packets=isinstance(model, Packets) and model.record,
                 progress=progress,
                 allocator=allocator,
                 predictor=predictor,

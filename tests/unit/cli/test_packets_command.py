@@ -51,6 +51,21 @@ def test_flows_of_a_file(lightloom):
     assert float(second["fct_us"]) > (3 + 3) * 0.3328
 
 
+def test_periods_that_nothing_shows_are_refused(refused):
+    line = "series.period_s is for --series, --html and --json; give one of them as well"
+    assert refused(f"{RUN} --set series.period_s=5us") == line
+    assert refused(f"{RUN} --csv - --set series.period_s=5us") == line
+
+
+def test_periods_of_series_are_as_long_as_asked_for(lightloom):
+    for period_us in (5.0, 20.0):
+        call = f"{RUN} --series s.csv --set series.period_s={period_us}us"
+        assert lightloom(call).status == 0
+        rows = list(csv.DictReader(io.StringIO(Path("s.csv").read_text())))
+        spans = {round(float(row["end_us"]) - float(row["begin_us"]), 6) for row in rows[:-1]}
+        assert max(spans) == period_us
+
+
 def test_series_of_links_and_flows(lightloom):
     call = f"{NET} --transport ideal --flows flows.csv --json r.json"
     assert lightloom(call).status == 0
@@ -290,7 +305,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         (f"{RUN} --set queue.sise_bytes=4", "unknown key 'queue.sise_bytes'; did you mean "
          "'size_bytes'?"),
         (f"{RUN} --set color=4", "unknown key 'color'; known: network, transport, packet, queue, "
-         "priority, classes, seed, until_s, threads, traffic"),
+         "priority, classes, seed, until_s, threads, traffic, series"),
         (f"{RUN} --set seed", "--set seed: expected KEY=VALUE, such as queue.size_bytes=1MB"),
         (f"{RUN} --set a..b=1", "--set a..b=1: expected KEY=VALUE, such as queue.size_bytes=1MB"),
         # files
@@ -317,6 +332,8 @@ def test_unfinished_flows_have_empty_cells(lightloom):
          "--hosts is missing: parts.csv does not say it, as a .topo file of htsim does"),
         ("packets --links no.topo --transport ndp --pattern permutation --bytes 9kB",
          "no.topo: no such file"),
+        (f"{RUN} --series s.csv --set series.period_s=2s",
+         "series.period_s = 2s: expected at most 1"),
         (f"{RUN} --series s.txt",
          "--series s.txt: expected a name that ends in .csv or .parquet"),
         (f"{RUN} --series s.csv --csv s.csv",

@@ -29,6 +29,7 @@ use crate::fabric::Fabric;
 use crate::index::{GroupKey, Turn};
 use crate::lower::Lowerer;
 use crate::network::{AllToAllDemand, Lowering};
+use crate::recording::Moment;
 use crate::slab::Slab;
 use crate::turns::Together;
 use lightloom_model::{Collective, Duration, Payload, Task, TaskGraph, TaskIndex, Time, WorkerId};
@@ -96,6 +97,8 @@ pub(super) struct AllToAll<'a> {
     handles: u32,
     /// Sum of the members' arrival times, for the wait for stragglers.
     arrivals: u128,
+    /// Per transfer its end, as far as it has started, if that is recorded.
+    ends: Vec<Moment>,
 }
 
 impl<'a> AllToAll<'a> {
@@ -117,6 +120,33 @@ impl<'a> AllToAll<'a> {
         let Lowering { peers, is_mixed, gather, .. } = &self.lowering;
         let start_up = fabric.start_up().of_all_to_all(*peers, *is_mixed);
         start_up + fabric.nvswitch().all_to_all.time(gather[place as usize], 0)
+    }
+
+    /// When a member that has begun sends.
+    fn sending(&self, fabric: &Fabric, place: u32) -> Moment {
+        self.members[place as usize].path.moment.after(self.until_sent(fabric, place))
+    }
+
+    /// All that the end of a member's part waits for.
+    fn waits_of(&self, fabric: &Fabric, place: u32) -> Vec<Moment> {
+        let pace = fabric.nvswitch().all_to_all;
+        let time = |bytes: &[u64]| pace.time(bytes[place as usize], 0);
+        let scatter = time(&self.lowering.scatter);
+        let own = self.sending(fabric, place);
+        let begin = self.members[place as usize].path.moment;
+        let mut waits = vec![own.after(time(&self.lowering.local)), begin.after(scatter)];
+        let senders = (0..self.members.len() as u32).filter(|&other| other != place);
+        waits.extend(senders.map(|other| self.sending(fabric, other).after(scatter)));
+        for (transfer, &end) in self.lowering.transfers.iter().zip(&self.ends) {
+            if transfer.from == place {
+                waits.push(end);
+            }
+            if transfer.to == place {
+                let latency = fabric.latency(self.lowering.path(transfer.path));
+                waits.push(end.after(latency + scatter));
+            }
+        }
+        waits
     }
 
     /// Something from a sender arrives at a member.
@@ -406,6 +436,11 @@ impl<'a> AllToAlls<'a> {
                 let owner = Owner::AllToAll(number, index as u32);
                 context.start(links, transfer.bytes, entry.stretch, task.priority, owner);
             }
+            if context.waits.is_some() {
+                let begin = entry.sending(&context.fabric, place);
+                entry.ends.resize(entry.lowering.transfers.len(), Moment::default());
+                entry.ends[index] = context.note_transfer(begin);
+            }
             entry.flows += 1;
             entry.members[transfer.to as usize].inbound_left += 1;
         }
@@ -456,7 +491,10 @@ impl<'a> AllToAlls<'a> {
         let (origin, since) =
             if by_sender { (sender, sender.start) } else { (member, Some(start)) };
         let since = since.expect("a sender has begun");
-        let path = origin.path.extended(entry.task().category, done.since(since));
+        let mut path = origin.path.extended(entry.task().category, done.since(since));
+        if context.waits.is_some() {
+            path.moment = context.join(entry.waits_of(&context.fabric, place));
+        }
         let member = &mut entry.members[place as usize];
         member.done = true;
         entry.finished += 1;

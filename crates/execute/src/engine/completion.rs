@@ -37,6 +37,8 @@ pub(super) fn take(context: &mut Context<'_>, id: StreamId, tasks: Tasks<'_>, en
     }
     let at = context.streams[id].at;
     let lost = lost(tasks.waits, end);
+    let own = context.streams[id].path.moment.after(lost);
+    let moment = context.join([own, end.path.moment]);
     if end.done > at + lost {
         let span = (at, end.done);
         context.spend_together(id, tasks.waits, tasks.ended.category, span, end.together);
@@ -50,6 +52,7 @@ pub(super) fn take(context: &mut Context<'_>, id: StreamId, tasks: Tasks<'_>, en
         stream.at = at + lost;
         stream.path.charge(tasks.ended.category, lost);
     }
+    context.streams[id].path.moment = moment;
 }
 
 /// What computation lost while a task took a share of the worker's speed.

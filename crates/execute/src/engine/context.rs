@@ -10,6 +10,7 @@ use crate::index::Index;
 use crate::ledger::Ledger;
 use crate::network::{Flow, Path, Placement};
 use crate::phases::PhaseBook;
+use crate::recording::{Moment, Waits};
 use crate::turns::Together;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{EventQueue, RunHash};
@@ -72,6 +73,8 @@ pub(crate) struct Context<'a> {
     pub queue: EventQueue<Event>,
     /// What is known of packets, where flows stand for them.
     pub stretching: Option<Stretching<'a>>,
+    /// What everything waited for, if that is recorded.
+    pub waits: Option<Waits>,
 }
 
 impl<'a> Context<'a> {
@@ -83,6 +86,19 @@ impl<'a> Context<'a> {
     /// The program of a stream.
     pub(super) fn tasks(&self, stream: StreamId) -> &'a [Task] {
         &self.graph.roles[self.streams[stream].role.index()].tasks
+    }
+
+    /// When all of these are over; nothing to go by where that is not recorded.
+    pub(super) fn join(&mut self, moments: impl IntoIterator<Item = Moment>) -> Moment {
+        match &mut self.waits {
+            Some(waits) => waits.join(moments.into_iter().collect()),
+            None => Moment::default(),
+        }
+    }
+
+    /// Notes a transfer that begins at a moment; its end.
+    pub(super) fn note_transfer(&mut self, begin: Moment) -> Moment {
+        self.waits.as_mut().map_or(begin, |waits| waits.transfer(begin))
     }
 
     /// Notes bytes of a transfer that begins.

@@ -20,6 +20,7 @@ use super::streams::StreamId;
 use crate::critical_path::CriticalPath;
 use crate::index::Turn;
 use crate::network::{Division, Pair, PartId, Share};
+use crate::recording::Moment;
 use crate::slab::Slab;
 use lightloom_model::{Duration, Priority, PurposeId, Tag, Task, TaskKind, Time, WorkerId};
 use rustc_hash::FxHashMap;
@@ -40,6 +41,10 @@ struct Message<'a> {
     /// When its copies to and from other GPUs are done.
     copied: Time,
     latency: Duration,
+    /// When it begins, what its arrival waits for, then that, if it is recorded.
+    begin: Moment,
+    waits: Vec<Moment>,
+    arrived: Moment,
     arrival: Option<Time>,
     /// The stream that waits already, at this task.
     waiting: Option<(StreamId, &'a Task)>,
@@ -85,6 +90,7 @@ impl<'a> Messages<'a> {
         message.bytes = context.graph.amount(amount, from);
         message.sent = Some((context.now, task));
         message.path = context.streams[id].path.clone();
+        message.begin = message.path.moment;
         message.sender = task.handle.map(|_| (id, turn));
         let line = self.lines.entry(line_of(context, message)).or_default();
         line.push_back(number);
@@ -104,6 +110,7 @@ impl<'a> Messages<'a> {
                 return;
             }
             let (_, task) = sent.expect("sent");
+            self.note_begin(context, number);
             let mut division = Division::default();
             context.fabric.divide(&context.placement, Pair::new(from, to), bytes, &mut division);
             let stretch = phase_stretch(context, task, &division);
@@ -112,6 +119,18 @@ impl<'a> Messages<'a> {
                 return;
             }
             next = self.leave(context, completions, number);
+        }
+    }
+
+    /// A message begins once it was sent and the one before it has left, and a rendezvous once its
+    /// receiver is there.
+    fn note_begin(&mut self, context: &mut Context<'a>, number: u32) {
+        let message = &mut self.entries[number];
+        if let (Some(_), Some((receiver, _))) = (message.sender, message.waiting) {
+            message.begin = context.join([message.begin, context.streams[receiver].path.moment]);
+        }
+        if context.waits.is_some() {
+            message.waits.push(message.begin);
         }
     }
 
@@ -136,11 +155,17 @@ impl<'a> Messages<'a> {
                     let owner = Owner::Message(number);
                     let links = paths.links(share.path);
                     context.start(links, share.bytes, stretch, task.priority, owner);
+                    if context.waits.is_some() {
+                        message.waits.push(context.note_transfer(message.begin));
+                    }
                     message.pieces_left += 1;
                 }
                 let copies = context.fabric.copies(&context.placement, path, share.bytes);
                 context.ledger.inside(purpose, copies.bytes);
                 message.copied = message.copied.max(context.now + copies.time);
+                if context.waits.is_some() {
+                    message.waits.push(message.begin.after(copies.time));
+                }
                 let start_up = context.fabric.message_start_up(path) + copies.latency;
                 context.fabric.latency(path) + start_up
             };
@@ -178,6 +203,14 @@ impl<'a> Messages<'a> {
         if next.is_none() {
             self.lines.remove(&key);
         }
+        if let Some(following) = next.filter(|_| context.waits.is_some()) {
+            // copies do not keep the one after it
+            let message = &self.entries[number];
+            let left = message.waits.iter().filter(|it| it.operation != message.begin.operation);
+            let sent = self.entries[following].begin;
+            let left = left.copied().chain([message.begin, sent]);
+            self.entries[following].begin = context.join(left);
+        }
         self.arrive(context, completions, number);
         next
     }
@@ -191,6 +224,7 @@ impl<'a> Messages<'a> {
         let message = &mut self.entries[number];
         let arrival = context.now.max(message.copied) + message.latency;
         message.arrival = Some(arrival);
+        message.arrived = context.join(std::mem::take(&mut message.waits)).after(message.latency);
         let MessageKey { from, to, tag } = message.key;
         let ids = [u64::from(from.0), u64::from(to.0), u64::from(tag.0)];
         context.hash.record(arrival, record::MESSAGE, &ids);
@@ -200,6 +234,7 @@ impl<'a> Messages<'a> {
         if let Some((stream, turn)) = message.sender {
             let mut path = message.path.clone();
             path.charge(task.category, arrival.since(sent));
+            path.moment = message.arrived;
             let end = End { began: sent, together: sent, done: arrival, late: (sent, sent), path };
             completions.complete(context, stream, turn, end);
         }
@@ -268,8 +303,11 @@ impl<'a> Messages<'a> {
         let arrival = message.arrival.expect("arrived");
         context.accounts.record_alongside(message.key.to, task, (sent, arrival), sent);
         let at = context.streams[id].at;
+        let moment = context.join([context.streams[id].path.moment, message.arrived]);
         if arrival <= at {
-            return std::mem::take(&mut context.streams[id].path);
+            let mut path = std::mem::take(&mut context.streams[id].path);
+            path.moment = moment;
+            return path;
         }
         let turn = sent.max(at);
         context.spend(id, task, context.index.idle, (at, turn));
@@ -277,6 +315,7 @@ impl<'a> Messages<'a> {
         context.streams[id].at = arrival;
         let mut path = message.path;
         path.charge(sender.category, arrival.since(sent));
+        path.moment = moment;
         path
     }
 

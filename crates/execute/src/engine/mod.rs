@@ -39,6 +39,7 @@ use crate::network::Network;
 use crate::options::Options;
 use crate::outcome::{Outcome, RoleTimes};
 use crate::packets::Place;
+use crate::recording::{Recording, Waits};
 use accounts::Accounts;
 use all_to_all::AllToAlls;
 use completion::{Completions, End};
@@ -106,6 +107,7 @@ impl<'a> Engine<'a> {
             hash: RunHash::new(),
             queue: EventQueue::new(),
             stretching: stretching(model, index, network)?,
+            waits: options.record_packets.then(Waits::default),
         };
         let mut engine = Self {
             completions: Completions::default(),
@@ -348,6 +350,10 @@ impl<'a> Engine<'a> {
         links.append(&mut circuits.links);
         circuits.statistics.exposed.0 = (self.all_to_alls.exposed / members) as u64;
         let mut context = self.context;
+        let ends = context.streams.iter().map(|stream| stream.path.moment).collect();
+        let sent = context.fabric.links.sent_packets();
+        let waits = context.waits.take();
+        let recording = waits.zip(sent).map(|(waits, sent)| Recording::new(waits, ends, sent));
         let (turns, circuit_turns) = context.fabric.links.end_turns();
         let hops = context.fabric.links.packet_hops(observer)?;
         Ok(Outcome {
@@ -374,6 +380,7 @@ impl<'a> Engine<'a> {
             circuit_turns,
             packet_hops: hops.all,
             simulated_hops: hops.simulated,
+            recording: recording.map(Box::new),
             flow_statistics: context.fabric.links.flow_statistics(),
         })
     }
@@ -559,7 +566,11 @@ fn links(
     let fabric = network.packet_fabric();
     let place = |server| fabric.map_or(Place::default(), |fabric| fabric.place(ServerId(server)));
     let places: Vec<Place> = (0..network.servers).map(place).collect();
-    network.packet_links(&places, packets, &priorities)
+    let mut links = network.packet_links(&places, packets, &priorities)?;
+    if options.record_packets {
+        links.record_packets();
+    }
+    Ok(links)
 }
 
 fn too_long() -> ExecuteError {

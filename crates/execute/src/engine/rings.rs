@@ -28,6 +28,7 @@ use crate::collective::Circulation;
 use crate::critical_path::CriticalPath;
 use crate::index::Turn;
 use crate::network::{Division, Pair, PartId, RingOrder, Share};
+use crate::recording::Moment;
 use crate::slab::Slab;
 use crate::turns::Together;
 use lightloom_model::{
@@ -83,6 +84,9 @@ struct Ring<'a> {
     /// End of the edges inside servers, and of copies.
     local_edges: Time,
     startup: Duration,
+    /// What its begin waits for, then that, then what the end of its bytes waits for.
+    waits: Vec<Moment>,
+    begin: Moment,
     /// The start-up of a tree, where there is one.
     tree: Option<Duration>,
     end: Option<End>,
@@ -141,6 +145,7 @@ impl<'a> Rings<'a> {
         let collective = ring.collective();
         let members = members(context, ring.key).len() as u32;
         ring.joined += 1;
+        ring.waits.push(path.moment);
         ring.takers += u32::from(!collective.asynchronous) + u32::from(task.handle.is_some());
         let inside = context.inside_bytes(collective.inside, worker);
         context.ledger.inside(context.purpose(task), inside);
@@ -172,6 +177,7 @@ impl<'a> Rings<'a> {
     fn begin(&mut self, context: &mut Context<'a>, number: u32) {
         let ring = &mut self.entries[number];
         ring.began = context.now;
+        ring.begin = context.join(std::mem::take(&mut ring.waits));
         ring.stage = Stage::Bytes;
         ring.local_edges = context.now;
         let members = members(context, ring.key);
@@ -205,6 +211,8 @@ impl<'a> Rings<'a> {
         generation: u32,
     ) {
         for number in self.nvswitches.done(context, worker, generation) {
+            let ring = &mut self.entries[number];
+            ring.waits.push(ring.begin.after(context.now.since(ring.began)));
             self.piece_done(context, number);
         }
     }
@@ -253,6 +261,9 @@ impl<'a> Rings<'a> {
         let ring = &mut self.entries[number];
         ring.late = late;
         ring.pieces_left += edges.len() as u32;
+        if context.waits.is_some() {
+            ring.waits.extend(edges.iter().map(|_| context.note_transfer(ring.begin)));
+        }
         // All orders together send an edge's bytes from a worker to its neighbors on its server.
         let gpus = u64::from(context.placement.gpus);
         let (own, peers) = (circulation.edge_bytes.div_ceil(gpus), members.len() as u32 - 1);
@@ -327,7 +338,10 @@ impl<'a> Rings<'a> {
             context.receive(context.purpose(ring.task()), bytes);
         }
         let done = context.now.max(ring.local_edges);
-        let over = done + ring.startup_after(done.since(ring.began));
+        let startup = ring.startup_after(done.since(ring.began));
+        let over = done + startup;
+        ring.waits.push(ring.begin.after(ring.local_edges.since(ring.began)));
+        ring.path.moment = context.join(std::mem::take(&mut ring.waits)).after(startup);
         if over > context.now {
             context.schedule(over, Event::Ring(number));
         } else {
@@ -339,16 +353,20 @@ impl<'a> Rings<'a> {
     fn finish(&mut self, context: &mut Context<'a>, number: u32) {
         let ring = &mut self.entries[number];
         let (task, done) = (ring.task(), context.now);
-        let path = ring.path.extended(task.category, done.since(ring.complete));
+        let moment = ring.path.moment;
+        let mut path = ring.path.extended(task.category, done.since(ring.complete));
+        path.moment = moment;
         let (began, together, late) = (ring.began, ring.complete, ring.late);
         ring.end = Some(End { began, together, done, late, path });
         let RingKey { family, group, sequence } = ring.key;
         let turns = self.turns.get_mut(&(family, group)).expect("its turn has come");
         let first = turns.pop_front();
         assert_eq!(first, Some(number), "collectives of a communicator end in order");
+        let mut following = None;
         if let Some(&next) = turns.front() {
             // by an event: many may end at once
             context.schedule(done, Event::Ring(next));
+            following = Some(next);
         } else {
             self.turns.remove(&(family, group));
         }
@@ -356,6 +374,9 @@ impl<'a> Rings<'a> {
         let ids = [u64::from(family.0), u64::from(group.0), u64::from(name)];
         let waiting = std::mem::take(&mut ring.waiting);
         context.hash.record(done, record::RING, &ids);
+        if let Some(next) = following {
+            self.entries[next].waits.push(moment);
+        }
         for waiter in waiting {
             let end = self.entries[number].end.as_ref().expect("done");
             completion::release(context, waiter.stream, waiter.tasks(task), end);

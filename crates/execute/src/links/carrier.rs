@@ -10,6 +10,7 @@ use super::ends::ends_of;
 use super::link::{End, Flow, Link};
 use crate::error::ExecuteError;
 use crate::packets::{LaunchedId, PacketNetwork};
+use crate::recording::SentPackets;
 use crate::turns::{CircuitTurn, Part, Together, TurnRules, TurnStatistics, Turns};
 use lightloom_flowsim::{EqualFlows, LinkId, PriorityFlowId, PriorityNetwork, Statistics};
 use lightloom_kernel::Observer;
@@ -64,6 +65,21 @@ impl Links {
     pub fn turns(rules: TurnRules, is_recorded: bool) -> Self {
         let simulator = Simulator::Turns(Box::new(Turns::new(rules, is_recorded)));
         Self { links: Vec::new(), simulator }
+    }
+
+    /// Has flows of packets recorded from now on.
+    pub fn record_packets(&mut self) {
+        if let Simulator::Packets(network) = &mut self.simulator {
+            network.record();
+        }
+    }
+
+    /// What was sent as packets, if that was recorded.
+    pub fn sent_packets(&mut self) -> Option<SentPackets> {
+        match &mut self.simulator {
+            Simulator::Packets(network) => network.sent_packets(),
+            Simulator::Flows { .. } | Simulator::Turns(_) => None,
+        }
     }
 
     /// Adds a link whose members are all lit.

@@ -12,6 +12,7 @@ use super::transport::{PacketTransport, PlaneFailure};
 use crate::error::{ExecuteError, network as unfit};
 use crate::links::link::{End, Flow, Link};
 use crate::links::shares::equal_shares;
+use crate::recording::{SentFlow, SentPackets};
 use crate::slab::Slab;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::Observer;
@@ -100,6 +101,8 @@ pub struct PacketNetwork {
     pub(super) carried: Vec<u64>,
     finished: Vec<PacketFlowId>,
     failure: Option<PacketError>,
+    /// What was sent, and by how many transfers, if that is recorded.
+    recorded: Option<(Vec<SentFlow>, u32)>,
 }
 
 impl std::fmt::Debug for PacketNetwork {
@@ -146,7 +149,20 @@ impl PacketNetwork {
             carried: Vec::new(),
             finished: Vec::new(),
             failure: None,
+            recorded: None,
         })
+    }
+
+    /// Records flows from now on.
+    pub(crate) fn record(&mut self) {
+        self.recorded = Some((Vec::new(), 0));
+    }
+
+    /// What was sent, if it was recorded.
+    pub(crate) fn sent_packets(&mut self) -> Option<SentPackets> {
+        let (flows, _) = self.recorded.take()?;
+        let PacketTransport { config, transport, .. } = self.options;
+        Some(SentPackets { topology: self.graph.topology().clone(), config, transport, flows })
     }
 
     /// The priority that packets have in place of that of a transfer.
@@ -281,6 +297,9 @@ impl PacketNetwork {
         let simulation = self.simulation.as_mut().expect("sealed");
         for spec in specs {
             let size = spec.size.0;
+            if let Some((flows, transfer)) = &mut self.recorded {
+                flows.push(SentFlow { transfer: *transfer, spec: spec.clone(), arrived: now });
+            }
             match simulation.add_flow(spec) {
                 Ok(flow) => {
                     self.owner.push(number);
@@ -290,6 +309,9 @@ impl PacketNetwork {
                     self.failure.get_or_insert(error);
                 }
             }
+        }
+        if let Some((_, transfers)) = &mut self.recorded {
+            *transfers += 1;
         }
         number
     }
@@ -366,6 +388,9 @@ impl PacketNetwork {
 
     /// A flow has arrived: the token of the transfer that is whole with that, if one is.
     fn flow_arrived(&mut self, flow: PacketFlowId) -> Option<u64> {
+        if let (Some((flows, _)), Some(simulation)) = (&mut self.recorded, &self.simulation) {
+            flows[flow.0 as usize].arrived = simulation.now();
+        }
         let number = self.owner[flow.0 as usize];
         if number == NOBODY {
             return None;

@@ -36,6 +36,9 @@ pub trait AnySimulation {
     /// See [`Simulation::add_failure`].
     fn add_failure(&mut self, failure: &Failure);
 
+    /// See [`Simulation::hash_by_ends`].
+    fn hash_by_ends(&mut self);
+
     /// See [`Simulation::finish_on_arrival`].
     fn finish_on_arrival(&mut self);
 
@@ -118,6 +121,10 @@ impl<T: Transport> AnySimulation for Simulation<T> {
         self.add_failure(failure);
     }
 
+    fn hash_by_ends(&mut self) {
+        self.hash_by_ends();
+    }
+
     fn finish_on_arrival(&mut self) {
         self.finish_on_arrival();
     }
@@ -157,10 +164,6 @@ pub trait RepeatableSimulation: AnySimulation {
     /// Another one in the same state.
     fn copy(&self) -> Box<dyn RepeatableSimulation>;
 
-    /// From now on the paths of a flow are drawn by the NICs at its ends, not by its number: flows
-    /// that follow one another on a connection take one path.
-    fn hash_by_ends(&mut self);
-
     /// When the next event is due.
     fn next_time(&mut self) -> Option<Time>;
 
@@ -171,10 +174,6 @@ pub trait RepeatableSimulation: AnySimulation {
 impl<T: Transport + Clone + 'static> RepeatableSimulation for Simulation<T> {
     fn copy(&self) -> Box<dyn RepeatableSimulation> {
         Box::new(self.clone())
-    }
-
-    fn hash_by_ends(&mut self) {
-        self.core.hash_by_ends();
     }
 
     fn next_time(&mut self) -> Option<Time> {

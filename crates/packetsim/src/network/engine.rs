@@ -67,6 +67,12 @@ impl<T: Transport> Simulation<T> {
         self.core.start_flow(flow);
     }
 
+    /// From now on the paths of a flow are drawn by the NICs at its ends, not by its number: flows
+    /// that follow one another on a connection take one path.
+    pub fn hash_by_ends(&mut self) {
+        self.core.hash_by_ends();
+    }
+
     /// From now on a flow finishes twice: when its receiver has everything, and when its sender
     /// knows that.
     pub fn finish_twice(&mut self) {

@@ -365,6 +365,11 @@ impl<T: Transport + Send> AnySimulation for Pair<T> {
         self.second.add_failure(failure);
     }
 
+    fn hash_by_ends(&mut self) {
+        self.first.hash_by_ends();
+        self.second.hash_by_ends();
+    }
+
     fn finish_on_arrival(&mut self) {
         self.first.finish_on_arrival();
         self.second.finish_on_arrival();

@@ -201,6 +201,7 @@ pub(super) fn scenario(case: &Case) -> PacketScenario {
         sampling: None,
         series: None,
         event_logging: None,
+        hashes_ends: false,
         in_halves: false,
         until: Time(case.until),
     }

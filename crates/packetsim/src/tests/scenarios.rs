@@ -28,6 +28,7 @@ pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> 
         sampling: None,
         series: None,
         event_logging: None,
+        hashes_ends: false,
         in_halves: false,
         until: Time(u64::MAX),
     }

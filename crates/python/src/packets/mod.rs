@@ -77,6 +77,7 @@ struct RunValues {
     max_events: usize,
     traced_flow: Option<u32>,
     in_halves: bool,
+    hashes_ends: bool,
     failures: Vec<FailureRow>,
     detection_ps: u64,
     circuits: Vec<CircuitRow>,
@@ -117,6 +118,7 @@ fn packet_simulate(
         series: (max_rows > 0).then_some(SeriesSampling { period, max_rows }),
         event_logging: (max_events > 0).then_some(EventLogging { max_events, flow }),
         in_halves: run.in_halves,
+        hashes_ends: run.hashes_ends,
         until: run.until_ps.unwrap_or(Time(u64::MAX)),
     };
     let (result, error) = py.detach(|| simulate(&scenario, progress));

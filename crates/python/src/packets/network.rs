@@ -163,6 +163,9 @@ pub(super) struct FlowColumns {
     start_ps: Column<u64>,
     priority: Column<u8>,
     class: Column<u8>,
+    /// Which NIC of its host a flow leaves and arrives by; empty where every host's first is taken.
+    source_nic: Column<u32>,
+    destination_nic: Column<u32>,
     route_starts: Column<u64>,
     route_links: Column<u32>,
 }
@@ -177,7 +180,9 @@ impl FlowColumns {
             self.priority.0.len(),
             self.class.0.len(),
         ];
-        if lengths.iter().any(|&length| length != flows) {
+        let nics = [self.source_nic.0.len(), self.destination_nic.0.len()];
+        let is_wrong = nics != [0; 2] && nics != [flows; 2];
+        if is_wrong || lengths.iter().any(|&length| length != flows) {
             return Err(PyValueError::new_err("the columns of the flows differ in length"));
         }
         let (Column(starts), Column(links)) = (&self.route_starts, &self.route_links);
@@ -219,7 +224,9 @@ impl FlowColumns {
         let mut flow = |flow: usize| {
             let (from, to) = (self.source.0[flow], self.destination.0[flow]);
             let plane = turns.next(from);
-            let (source, destination) = (nics.of(from, plane)?, nics.of(to, plane)?);
+            let number = |column: &Column<u32>| column.0.get(flow).copied().unwrap_or(plane);
+            let source = nics.of(from, number(&self.source_nic))?;
+            let destination = nics.of(to, number(&self.destination_nic))?;
             let rail = || per_server.map(|hosts| presets::rail_route(hosts, from, to));
             let route = self.route(flow).or_else(rail);
             let [source, destination] = match route.as_deref() {
@@ -257,7 +264,10 @@ impl Nics {
     /// The NIC of a host on a plane.
     fn of(&self, host: u32, plane: u32) -> PyResult<NicId> {
         let nic = self.by_host.get(host as usize).and_then(|nics| nics.get(plane as usize));
-        let text = || format!("no link joins host {host} to others");
+        let text = || match plane {
+            0 => format!("no link joins host {host} to others"),
+            _ => format!("host {host} has no NIC {plane}; they are counted from 0 on"),
+        };
         nic.copied().ok_or_else(|| PyValueError::new_err(text()))
     }
 

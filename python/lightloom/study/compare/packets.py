@@ -10,10 +10,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from lightloom.errors import InputError, echo
-from lightloom.fabric.network import Crossbars, Network, RackCircuits, Scheduled
+from lightloom.fabric.network import (
+    Crossbars,
+    Eps,
+    Network,
+    RackCircuits,
+    Scheduled,
+    SwitchGraph,
+)
 from lightloom.packets.failures import DETECTION_S, parse_failure
 from lightloom.simulate import Packets, Phases, Run
 from lightloom.study.compare.builds import Networks
@@ -38,7 +45,8 @@ def packets_like(scenario: Scenario) -> Packets:
         options.transport,
         *sizes,
         seed=scenario.seed,
-        repeats=options.repeats,
+        repeats=_repeats(options),
+        record=options.record is not None,
         plane_failure=_plane_failure(options),
         full=True,
     )
@@ -63,6 +71,43 @@ def _plane_failure(options: PacketOptions) -> tuple[int, int, int | None, int] |
     return int(plane), to_ps(start_s), repaired_ps, to_ps(DETECTION_S)
 
 
+def _repeats(options: PacketOptions) -> Literal["once", "each", "together"]:
+    """What is simulated of what repeats: what is recorded is played again in one network."""
+    is_open = options.record is not None and "repeats" not in options.model_fields_set
+    return "together" if is_open else options.repeats
+
+
+def check_recording(scenario: Scenario, *, is_written: bool) -> None:
+    """Refuse to record what nobody writes, or what is no whole step.
+
+    Raises
+    ------
+    InputError
+        If so.
+    """
+    options = packet_options(scenario)
+    if options is None or options.record is None:
+        return
+    if not is_written:
+        raise InputError(
+            "packets.record is for a comparison at one point, by the command compare or run: leave "
+            "it out, or use simulate(..., network_model=Packets(record=True))"
+        )
+    if options.phases not in {None, "whole"} or options.plane_failure is not None:
+        raise InputError(
+            "packets.record is for whole steps in which nothing fails: leave phases and "
+            "plane_failure out"
+        )
+
+
+def _check_recorded(fabric: str, network: Network) -> None:
+    if any(not isinstance(part, Eps | SwitchGraph) for part in network.parts):
+        raise InputError(
+            f"packets.record: {fabric} has circuits, whose changes are no part of a recording; "
+            "leave it out of --fabrics"
+        )
+
+
 def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
     """The phases of each fabric; none for flows, and none of circuits that take turns.
 
@@ -80,10 +125,12 @@ def phases_by_fabric(job: Job, networks: Networks) -> dict[str, Phases]:
     packets, by_fabric = packets_like(job.scenario), {}
     for fabric in job.fabrics:
         network = networks.get(fabric)
+        if options.record is not None:
+            _check_recorded(fabric.name, network)
         if network.part(Crossbars) is not None:
             continue
         sample = options.phases if isinstance(options.phases, int) else None
-        if options.phases == "whole" or _follows_clock(network):
+        if options.phases == "whole" or options.record or _follows_clock(network):
             if options.phases not in {None, "whole"}:
                 raise InputError(
                     f"{fabric.name}: its circuits change by the clock, whatever a phase finds of"
@@ -106,12 +153,12 @@ def whole_steps(scenario: Scenario, phases: Mapping[str, Phases]) -> bool:
         return options is not None and options.phases == "whole"
     counted = any(each.only_counts for each in phases.values())
     hops = sum(_whole_hops(each, options) for each in phases.values())
-    return counted or hops <= WHOLE_HOPS
+    return counted or options.record is not None or hops <= WHOLE_HOPS
 
 
 def _whole_hops(phases: Phases, options: PacketOptions) -> int:
     """About how many packet-hops of whole steps are simulated."""
-    return phases.placed_hops if options.repeats == "once" else phases.all_hops
+    return phases.placed_hops if _repeats(options) == "once" else phases.all_hops
 
 
 def predicted_s(

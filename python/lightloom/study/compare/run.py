@@ -49,6 +49,7 @@ from lightloom.study.compare.other_strategies import (
     other_strategies,
 )
 from lightloom.study.compare.packets import (
+    check_recording,
     check_size,
     instead,
     packets_like,
@@ -277,6 +278,7 @@ def compare(
     if scenario.designs == "equal-cost":
         jobs, equal = at_equal_cost(jobs)
     plugins = Plugins(plugins.allocator, _predictor(scenario, plugins))
+    check_recording(scenario, is_written=with_timeline)
     works = [_Work(job, with_timeline) for job in jobs]
     for work in works:
         work.check_servers()

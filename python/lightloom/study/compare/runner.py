@@ -174,6 +174,9 @@ class Runner:
         model: Literal["flow"] | Packets | Phases = "flow"
         if phases is not None:
             model = self.whole or phases
+        if isinstance(model, Packets) and model.record:
+            is_own = attempt.with_timeline and attempt.variant is OWN and not attempt.imbalance
+            model = dataclasses.replace(model, record=is_own)
 
         def go() -> Done:
             started = time.perf_counter()

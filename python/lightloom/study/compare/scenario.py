@@ -459,6 +459,11 @@ class PacketOptions(Strict):
         description="Plane that fails during a step, of a fabric whose NICs spray packets over"
         " several, when, and for how long, such as '1@2ms+5ms' or '1@2ms' for good.",
     )
+    record: File | None = Field(
+        None,
+        description="Folder for the flows of each fabric's first step, and what each waited for, "
+        "which 'lightloom packets --scenario FOLDER/FABRIC/scenario.toml' repeats.",
+    )
     full: Switch = Field(
         False, description="Continue even if the simulation will take over ten minutes."
     )
@@ -743,5 +748,7 @@ def study_of(values: Mapping[str, Any], name: str, folder: Path) -> Scenario:
             "demand": scenario.demand.model_copy(update=demand),
             "prices": place(scenario.prices),
             "power": place(scenario.power),
+            "packets": scenario.packets
+            and scenario.packets.model_copy(update={"record": place(scenario.packets.record)}),
         }
     )
