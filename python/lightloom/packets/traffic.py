@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from lightloom.demand.byte_matrix import read_byte_matrix
 from lightloom.errors import InputError
@@ -26,7 +26,7 @@ _READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
+def flows_of(scenario: ScenarioFile, call: Callable[[str], str] = str) -> Flows:
     """The flows that a scenario asks for, those of its classes after its own.
 
     Parameters
@@ -63,7 +63,7 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
     return flows
 
 
-def _flows_of(scenario: ScenarioFile, call: Any) -> Flows:
+def _flows_of(scenario: ScenarioFile, call: Callable[[str], str]) -> Flows:
     traffic = scenario.traffic
     files = [name for name in ("flows", "programs") if getattr(traffic, name) is not None]
     pattern = traffic.pattern or ("matrix" if traffic.matrix and not files else None)
@@ -110,6 +110,6 @@ def _flows_of(scenario: ScenarioFile, call: Any) -> Flows:
     return patterns.permutation(hosts, size, seed=scenario.seed)
 
 
-def _calls(kind: str, call: Any) -> str:
+def _calls(kind: str, call: Callable[[str], str]) -> str:
     files = kind in ("flows", "programs")
     return f"{call(kind)} FILE" if files else f"{call('pattern')} {kind}"
