@@ -52,7 +52,7 @@ def flows_of(scenario: ScenarioFile, call: Callable[[str], str] = str) -> Flows:
         # a draw of its own, whatever patterns classes have
         seed = (scenario.seed + (number << 32)) % 2**63
         of_class = scenario.model_copy(update={"traffic": table.traffic, "seed": seed})
-        more = _flows_of(of_class, lambda key, name=name: f"classes.{name}.traffic.{key}")
+        more = _flows_of(of_class, f"classes.{name}.traffic.".__add__)
         if more.programs is not None or more.after is not None or more.classes is not None:
             raise InputError(
                 f"classes.{name}.traffic: {more.name}: flows of a class wait for none and name no "
