@@ -11,7 +11,7 @@ DEMO := $(BIN)/lightloom compare qwen3-235b-a22b --gpus 256 --gpu h100 --rate 40
 	--tp 2 --pp 8 --vpp 4 --ep 32 --ep-mode folded --overlap-all-to-all batch \
 	--micro-batches 32 --seeds 1
 
-TABLES := $(filter-out experiments/interconnect/% experiments/infinitehbd-trace/%, \
+TABLES := $(filter-out $(addprefix experiments/,interconnect/% infinitehbd-trace/% atlahs/%), \
 	$(shell grep -le '--check' experiments/*/run.py))
 # experiments that draw; each leaves a stamp, so that a call that was cut short goes on where it was
 FIGURES := $(patsubst experiments/%/figure.svg,%,$(wildcard experiments/*/figure.svg))

@@ -5,9 +5,17 @@ import contextlib
 from collections.abc import Coroutine
 from typing import Any, NamedTuple
 
+import pytest
+
 from lightloom.control.drivers import open_driver
 from lightloom.control.emulator import EmulatedBehavior, Emulator, FixedTime
-from lightloom.control.switch import Credentials, CrossConnect, SwitchChange, SwitchDriver
+from lightloom.control.switch import (
+    Credentials,
+    CrossConnect,
+    SwitchChange,
+    SwitchDisconnectedError,
+    SwitchDriver,
+)
 
 ADMIN = Credentials("admin", "root")
 LIMIT_S = 10
@@ -115,3 +123,16 @@ async def reached(protocol, tmp_path, query="poll_s=0.05", *, host="127.0.0.1", 
             (tmp_path / "hosts").write_text(emulator.known_hosts())
             query += f"&known_hosts={tmp_path / 'hosts'}"
         yield emulator, query
+
+
+async def unknown_until_read_back(
+    emulator: Emulator, driver: SwitchDriver, wanted: str, is_made: bool
+) -> None:
+    """A change whose connection is cut may have been made or not; nothing is sent twice."""
+    with pytest.raises(SwitchDisconnectedError):
+        await driver.apply(change(wanted))
+    with pytest.raises(SwitchDisconnectedError, match="not connected"):
+        await driver.read_back()
+    await driver.connect()
+    assert bool((await driver.read_back()).cross_connects) == is_made
+    assert emulator.faults.num_changes == 1

@@ -230,8 +230,9 @@ def show_usd(amount_usd: float) -> str:
 
 
 def show_things(number: int, noun: str) -> str:
-    """Text for a number of things: 1 circuit, 2 circuits."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    """Text for a number of things: 1 circuit, 2 circuits, 2 batches."""
+    ending = "es" if noun.endswith(("ch", "s")) else "s"
+    return f"{number:,} {noun}{ending * (number != 1)}"
 
 
 def show_count(value: float) -> str:

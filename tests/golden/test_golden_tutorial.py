@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```console\n\$ lightloom (.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -19,9 +21,10 @@ def assert_shown(expected: str, output: str) -> None:
         place = found + len(part)
 
 
-def test_the_tutorial_prints_what_it_shows(tmp_path):
-    blocks = BLOCK.findall((DOCS / "tutorial.md").read_text())
-    assert len(blocks) == 6
+@pytest.mark.parametrize(("page", "count"), [("tutorial", 6), ("how-to/simulate-packets", 1)])
+def test_a_page_prints_what_it_shows(page, count, tmp_path):
+    blocks = BLOCK.findall((DOCS / f"{page}.md").read_text())
+    assert len(blocks) == count
     for command, expected in blocks:
         run = subprocess.run(
             [sys.executable, "-m", "lightloom", *shlex.split(command)],

@@ -177,6 +177,87 @@ def test_groups_of_servers_that_faults_leave():
     assert script.in_blocks(up[:16], 8, whole=True) == 8
 
 
+def test_programs_of_mpi_take_what_loggops_says():
+    """A message of s bytes takes o + L + (s - 1) G + o, and the last one comes second or third."""
+    script = load("atlahs")
+    values = script.VALUES["parameters"]["LogGOPSim"]
+    message = values["latency_ns"] + 99 * values["ns_per_byte"] + 2 * values["overhead_ns"]
+    for name, ranks, messages in (("broadcast", 4, 2), ("dissemination", 8, 3), ("reduce", 4, 2)):
+        programs = [script.Rank(values["overhead_ns"]) for _ in range(ranks)]
+        for number, program in enumerate(programs):
+            getattr(program, name)(number, ranks, 100)
+        last = max(script.ends_ns(programs, values, packet=1))
+        # the switch passes on whole packets of a byte
+        assert last == pytest.approx(messages * message, abs=18 * messages + 1), name
+
+
+def test_a_trace_of_mpi_is_computing_and_messages(tmp_path):
+    path = tmp_path / "trace.txt"
+    calls = ["Init:-:1:2:1000.0", "Send:1500.0:9:3:11,8,8:1:7:0,0,2:1510.0", "Finalize:1600.0:-"]
+    path.write_text("# host\n" + "\n".join(f"MPI_{call}" for call in calls) + "\n")
+    rank, measured_s, outside_s = load("atlahs").of_trace(path, 0, 2, 1500)
+    operations = [line.partition(": ")[2] for line in rank.lines if ":" in line]
+    assert operations == ["calc 500000", "calc 1500", "send 24b to 1 tag 7", "calc 90000"]
+    assert (measured_s, outside_s) == (pytest.approx(600e-6), pytest.approx(590e-6))
+    path.write_text("MPI_Init:0.0\nMPI_Alltoallv:1.0:2.0\n")
+    with pytest.raises(SystemExit, match="MPI_Alltoallv is not read"):
+        load("atlahs").of_trace(path, 0, 2, 1500)
+
+
+def test_earlier_schedulers_on_several_switches_by_hand():
+    """Four ports that each send a half to two others: two slots, one for each of two switches."""
+    script, delay = load("spectra"), 0.01
+    one, two = (script.PORT // 2 * np.roll(np.eye(4, dtype=np.int64), n, axis=1) for n in (1, 2))
+    demand = one + two
+    assert script.divided(demand, 2, delay, "Eclipse") == pytest.approx(0.52, rel=1e-3)
+    assert script.whole_pairs(one, 2, delay, "Eclipse") == pytest.approx(0.51, rel=1e-3)
+    assert script.divided(one, 2, delay, "Solstice") == pytest.approx(0.26, rel=1e-3)
+    assert script.slots_in_turn(demand, 2, delay, "Eclipse") == pytest.approx(0.51, rel=1e-3)
+    found = script.measure(demand, 2, delay)
+    assert found["over bound"] == 1
+    assert found["Eclipse, divided"] == pytest.approx(0.52 / 0.51, rel=1e-3)
+    standard = script.standard(1)
+    busiest = max(int(standard.sum(axis=axis).max()) for axis in (0, 1))
+    assert script.PORT <= busiest < 1.00001 * script.PORT
+    assert (standard > 0).sum(axis=1).max() <= 16
+
+
+def test_photonic_rails_lose_less_the_longer_circuits_are_kept():
+    """Fewer turns in the dark, for each job and delay, and no more than 6 % where Opus says so."""
+    jobs = [row for row in rows("opus", r".* GPUs") if len(row) == 7]
+    assert len(jobs) == 4 * 3
+    longer = np.array([[float(cell) for cell in row[3:]] for row in jobs]).reshape(4, 3, 4)
+    assert (np.diff(longer, axis=1) <= 0).all()
+    assert (np.diff(longer, axis=2) > 0).all()
+    assert (longer[:3, 2, :3] < 6).all()
+    script = load("opus")
+    job = {**script.VALUES["job"][0], "gpus": 32}
+    job["plan"] = {**job["plan"], "micro_batches": 4}
+    rail_s = script.step_s(job, "rail", {})
+    found = [script.longer_percent(job, kept, 1e-3, rail_s) for kept in ("ahead", "needed", "no")]
+    assert found == sorted(found)
+
+
+def test_rings_of_harvest_by_hand_and_by_trying_all():
+    """Two GPUs further take two circuits of a ring of neighbors, and one of a ring of its own."""
+    script = load("harvest")
+    assert [script.hops(2, ring, 8) for ring in (1, 2, 3, 5)] == [2, 1, 6, 2]
+    assert script.hops(3, 2, 8) == np.inf
+    assert [script.hops(shift, 1, 8) for shift in range(1, 8)] == list(range(1, 8))
+    costs = script.costs_ns("all-to-all", 64 * 1024, 8)
+    for delay in (0.0, 300.0, 2_000.0, 1e6):
+        tried = [
+            sum(costs[step, ring] for step, ring in enumerate(rings))
+            + delay * sum(a != b for a, b in itertools.pairwise(rings))
+            for rings in itertools.product(range(4), repeat=4)
+        ]
+        found = script.shortest(costs[:4, :4], delay)
+        assert found.cost_ns == pytest.approx(min(tried))
+        assert found.cost_ns <= min(script.baselines(costs[:4, :4], delay).values()) + 1e-6
+    halves = script.steps("recursive doubling", 1024, 8)
+    assert halves == [(1, 512), (2, 256), (4, 128), (4, 128), (2, 256), (1, 512)]
+
+
 def test_efficiencies_of_monta_by_hand():
     """Half of a volume travels to the other server, and seven eighths to TP ranks."""
     found = {row[0]: row[1:] for row in rows("monta-fig13", r"[\d.]+")}

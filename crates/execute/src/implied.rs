@@ -88,7 +88,7 @@ impl Step<'_> {
                 self.need_all_to_all_routes(payload, GroupKey { family, group })?;
                 continue;
             }
-            let circulation = Circulation::new(collective, members.len(), groups.absent);
+            let circulation = Circulation::new(collective, groups, group);
             total += u128::from(circulation.edge_bytes) * u128::from(circulation.edges);
             for (place, &worker) in members.iter().enumerate() {
                 let next = members[(place + 1) % members.len()];

@@ -1,8 +1,8 @@
 """The command line: one file per command, each parses, calls and prints.
 
-Exit status 0: done. 1: the reader of a pipe went away. 2: wrong input, or a result could not be
-written; one line on standard error says which. 3: a simulated network is
-stuck for ever. 130: interrupted, by Ctrl-C or SIGTERM; what was finished is kept.
+Exit status 0: done. 1: the reader of a pipe went away, and no file was to be written. 2: wrong
+input, or a result could not be written; one line on standard error says which. 3: a simulated
+network is stuck for ever. 130: interrupted, by Ctrl-C or SIGTERM; what was finished is kept.
 
 A command is imported when it is called, so that ``lightloom --help`` imports none. The module of a
 command has a function ``command`` that describes it (:class:`~lightloom.cli.options.Command`); what
@@ -126,7 +126,7 @@ def _fail(message: str) -> int:
     return 2
 
 
-def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def _print_warning(message: Warning | str, *_: object, **__: object) -> None:
     """Print what Python code warns of in one line, without the place of the code."""
     from lightloom.cli.terminal import terminal
 

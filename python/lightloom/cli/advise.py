@@ -157,17 +157,17 @@ def deadline_of(text: str) -> tuple[float, float]:
     (15000000000000.0, 5184000.0)
     """
     called = f"--deadline {echo(text, quoted=False)}"
-    found = _DEADLINE.fullmatch(text.strip())
-    if found is None:
+    stated = _DEADLINE.fullmatch(text.strip())
+    if stated is None:
         raise InputError(f"{called}: expected tokens in a time, such as '15T tokens in 60 days'")
     try:
-        tokens = float(str(read_amount(found["tokens"])))
-        seconds = parse_quantity(found["time"], "second", "time")
+        tokens = float(str(read_amount(stated["tokens"])))
+        seconds = parse_quantity(stated["time"], "second", "time")
     except (ValueError, InputError) as error:
         raise InputError(f"{called}: {error}") from None
     if not 0 < tokens <= 1e18 or not 0 < seconds <= 1e12:
         raise InputError(f"{called}: expected more than no tokens in more than no time")
-    if found["time"].strip().replace(".", "", 1).isdecimal():
+    if stated["time"].strip().replace(".", "", 1).isdecimal():
         raise InputError(f"{called}: a time needs its unit, such as '60 days'")
     return tokens, seconds
 

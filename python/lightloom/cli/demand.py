@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +17,7 @@ from lightloom.cli.terminal import results_console, terminal
 from lightloom.errors import DemandError, echo
 from lightloom.inputs.fields import Choices
 from lightloom.inputs.strict import Name, Number, Strict, Switch, Whole
-from lightloom.output.files import whole_file, write_json
+from lightloom.output.files import STDOUT, csv_text, write_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,8 +35,6 @@ NOTES = (
     "A regime is drawn for 8 ranks, 8 experts, 16384 tokens and 2 experts per token by default; a "
     "matrix or a log has its own numbers."
 )
-
-SCHEMA_VERSION = 1
 
 #: regimes that were measured on one model
 _MODELS = {"mixtral": "mixtral-8x7b"}
@@ -185,7 +181,7 @@ def _show(request: DemandRequest, outputs: Outputs) -> None:
     writers: dict[str, Callable[[], None]] = {}
     if (json := outputs.json_target) is not None:
         content = _as_json(source, index, figures, picture, token_bytes)
-        writers[json] = lambda: write_json(content, json)
+        writers[json] = lambda: outputs.write_json(content)
     if (rows := outputs.csv_target) is not None:
         writers[rows] = lambda: _write_csv(picture, token_bytes, rows)
     write_each(writers)
@@ -396,7 +392,6 @@ def _as_json(
     token_bytes: int,
 ) -> dict[str, Any]:
     return {
-        "schema_version": SCHEMA_VERSION,
         "inputs": {
             "source": source.name,
             "exact": source.exact,
@@ -417,16 +412,14 @@ def _as_json(
 
 def _write_csv(picture: MatrixPicture, token_bytes: int, target: str) -> None:
     """Write one line per entry: source, destination, tokens, bytes."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
+    import numpy as np
+
+    counts = picture.matrix.ravel()
+    sources, destinations = np.indices(picture.matrix.shape).reshape(2, -1)
     names = [name.lower().replace(" ", "_") for name in (picture.rows, picture.columns)]
-    writer.writerow([*names, "tokens", "size_bytes"])
-    for row, line in enumerate(picture.matrix.tolist()):
-        writer.writerows(
-            [row, column, count, count * token_bytes] for column, count in enumerate(line)
-        )
-    if target == "-":
-        sys.stdout.write(buffer.getvalue())
-        return
-    with whole_file(Path(target)) as stream:
-        stream.write(buffer.getvalue())
+    ends = dict(zip(names, (sources, destinations), strict=True))
+    text = csv_text({**ends, "tokens": counts, "size_bytes": counts * token_bytes})
+    if target == STDOUT:
+        sys.stdout.write(text)
+    else:
+        write_text(text, Path(target))

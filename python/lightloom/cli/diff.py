@@ -52,7 +52,8 @@ def _run(call: CommandCall) -> None:
 
     outputs = checked_outputs(call)
     options = call.build(DiffOptions)
-    found = read_difference(options.before, options.after)
+    difference = read_difference(options.before, options.after)
     outputs.print_and_write(
-        lambda console: print_difference(found, console, details=terminal().verbose), found.to_json
+        lambda console: print_difference(difference, console, details=terminal().verbose),
+        difference.to_json,
     )

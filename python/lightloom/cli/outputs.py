@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from lightloom.cli.options import CommandCall, Option, Panel, option
-from lightloom.cli.terminal import remarks_console, results_console
+from lightloom.cli.terminal import note_files, remarks_console, results_console
 from lightloom.errors import InputError, LightloomError, OutputError, printable
 from lightloom.inputs.strict import File, Name, Strict, Switch
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
@@ -251,6 +251,8 @@ def checked_outputs(call: CommandCall) -> Outputs:
     """
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables)
+    if outputs.files():
+        note_files()
     return outputs
 
 

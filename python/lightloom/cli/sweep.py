@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lightloom.cli.options import Command, CommandCall, Panel, option
 from lightloom.cli.outputs import checked_outputs, json_panel
-from lightloom.cli.terminal import confirm, remarks_console, results_console
+from lightloom.cli.terminal import confirm, remarks_console
 from lightloom.errors import InputError
 from lightloom.study.sweep.call import SweepCallOptions
 
@@ -82,9 +82,7 @@ def _run(call: CommandCall) -> None:
         text = f"{done:,} points kept in {options.out}; go on with --resume"
         remarks.print(text, soft_wrap=True, markup=False)
         raise
-    if not outputs.on_stdout:
-        print_sweep(results, results_console())
-    outputs.write_json(results.to_json())
+    outputs.print_and_write(lambda console: print_sweep(results, console), results.to_json)
     failed = results.manifest["failed"]
     if failed and not results.manifest["done"]:
         raise InputError(

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Terminal:
-    """How much a command prints, and how."""
+    """How much a command prints, and how; and whether it writes files as well."""
 
     quiet: bool = False
     verbose: bool = False
     no_color: bool = False
+    writes_files: bool = False
 
 
 _terminal: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
@@ -54,11 +55,28 @@ def reset() -> None:
     _terminal.set(Terminal())
 
 
+def note_files() -> None:
+    """Note that the command that runs writes files."""
+    _terminal.set(replace(terminal(), writes_files=True))
+
+
 def results_console() -> Console:
-    """Where results are printed: standard output."""
+    """Where results are printed: standard output.
+
+    Who closes it (a pager, ``head``) has read enough, and the command ends; but one that writes
+    files goes on until they are there.
+    """
     from rich.console import Console
 
-    return Console(highlight=False, no_color=terminal().no_color or None)
+    class ResultsConsole(Console):
+        def on_broken_pipe(self) -> None:
+            try:
+                super().on_broken_pipe()
+            except SystemExit:
+                if not terminal().writes_files:
+                    raise
+
+    return ResultsConsole(highlight=False, no_color=terminal().no_color or None)
 
 
 def remarks_console() -> Console:

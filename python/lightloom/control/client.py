@@ -97,15 +97,23 @@ class ControlClient:
             raise
         if frame is None or not frame.header.get("ok", False):
             self._abort()
-            refusal = "the service refused the token"
-            problem = refusal if frame is None else frame.header.get("error", refusal)
-            raise ServiceError(f"{self._address}: {problem}")
+            problem = None if frame is None else frame.header.get("error")
+            raise ServiceError(f"{self._address}: {problem or self._refusal()}")
         self.region = frame.header
         self._tasks = [
             asyncio.create_task(self._listen(reader)),
             asyncio.create_task(self._handle_events()),
         ]
         return self
+
+    def _refusal(self) -> str:
+        """Why a service may close a connection without a word: it says nothing to strangers."""
+        if self._tls is None and not self._address.startswith("unix:"):
+            return (
+                "the service closed the connection: it refused the token, or expects TLS (tls=, or "
+                "tls_certificate in the region's file)"
+            )
+        return "the service refused the token"
 
     async def _greeting(self, reader: asyncio.StreamReader) -> Frame | None:
         try:

@@ -58,6 +58,7 @@ from lightloom.control.report import (
     RegionState,
     drift_of,
     failures_of,
+    half_deleted,
     poor_light,
     with_replies,
 )
@@ -567,7 +568,9 @@ class RegionController:
         is_known = self.state is not RegionState.UNKNOWN
         if report.failed and is_known and self.region.change.on_failure == "roll-back":
             return replace(await self._undo(snapshot, report, reason, mode), change=change)
-        return replace(report, change=change)
+        failed = half_deleted(change, self.port_map, self.observed) | dict(report.failed)
+        result = "partial" if failed and report.result == "done" else report.result
+        return replace(report, change=change, result=result, failed=failed)
 
     async def _possible(
         self, wanted: frozenset[NicPair], mode: ConflictMode | None

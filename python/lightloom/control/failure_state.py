@@ -126,7 +126,8 @@ class RegionFailures:
         parts = frozenset(self._parsed(text) for text in texts)
         unknown = sorted(parts - self.parts)
         if unknown:
-            raise InputError(f"{unknown[0]} has not failed")
+            out_of_service = ", ".join(map(str, sorted(self.parts))) or "nothing"
+            raise InputError(f"{unknown[0]}: is in service; out of service: {out_of_service}")
         response = await self._set(self.parts - parts)
         self._controller.trend.forget(self._nics_of(parts))
         return response

@@ -208,7 +208,8 @@ def plan_map(controller: RegionController, after: PortMap) -> Document:
     """Return the change that takes up a port map, as :func:`plan` does.
 
     The keys ``map`` and ``dark`` say by names and ports what differs and which circuits are
-    deleted; numbers are those of the map before. Without a difference there is no plan.
+    deleted; numbers are those of the map before. Without a difference, ``plan`` and ``change`` are
+    ``None``.
 
     Raises
     ------
@@ -221,7 +222,8 @@ def plan_map(controller: RegionController, after: PortMap) -> Document:
     maps, change = remapping.maps, remapping.change
     if maps.is_empty:
         why = f"{after.name}: as at the last change; nothing to take up"
-        return {"region": region_as_json(controller), "why": why, "map": [], "change": None}
+        nothing: Document = {"plan": None, "why": why, "map": [], "dark": [], "change": None}
+        return {"region": region_as_json(controller), **nothing}
     before = maps.before
     ends = f"{before.fingerprint[:_SHOWN_DIGITS]} to {after.fingerprint[:_SHOWN_DIGITS]}"
     planned = _planned(controller, change.wanted, "remap", f"take up {after.name} ({ends})")

@@ -178,9 +178,23 @@ def _delete_problem(
         return _reply_problem(placed, replies)
     if readbacks[placed.switch].state_of(placed.cross_connect) is None:
         return ""
-    return _reply_problem(placed, replies) or (
-        f"{placed} was to be deleted, but the switch still has it"
-    )
+    return _reply_problem(placed, replies) or _still_there(placed)
+
+
+def _still_there(placed: PlacedConnect) -> str:
+    return f"{placed} was to be deleted, but the switch still has it"
+
+
+def half_deleted(
+    change: RegionChange, port_map: PortMap, observed: ObservedCircuits
+) -> dict[NicPair, str]:
+    """Return the circuits of a change that were to go and of which a cross-connect is left."""
+    return {
+        circuit: _still_there(placed)
+        for circuit in sorted(change.before - change.wanted)
+        for placed in port_map.cross_connects(circuit)
+        if placed in observed.strangers
+    }
 
 
 def with_replies(

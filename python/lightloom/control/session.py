@@ -349,10 +349,10 @@ class RegionSession:
             if member.role is ClientRole.OPERATOR:
                 await self.check_files()
             response = await self.failures.add(parts_of(frame))
-            await self._drop_lost(ChangeReason(member.who, why))
+            lit = await self._drop_lost(ChangeReason(member.who, why))
             with contextlib.suppress(StateError):
                 await self._look()
-            return {"response": response.sentences(), **self._circuits()}
+            return {"response": response.sentences(), "failed": lit, **self._circuits()}
 
     async def _repair(self, member: ServiceMember, frame: Frame) -> Document:
         check_keys(frame, ("parts",))
@@ -364,12 +364,16 @@ class RegionSession:
                 await self._look()
             return {"response": response.sentences(), **self._circuits()}
 
-    async def _drop_lost(self, reason: ChangeReason) -> None:
-        """Release the ports of circuits whose parts have failed."""
+    async def _drop_lost(self, reason: ChangeReason) -> dict[str, str]:
+        """Release the ports of circuits whose parts have failed; why some may still be lit."""
         controller = self.controller
         lost = frozenset(self.failures.current().lost)
-        if lost and controller.state is not RegionState.UNKNOWN:
-            await self.change(lost, lambda: controller.remove(lost, reason))
+        if not lost:
+            return {}
+        if controller.state is RegionState.UNKNOWN:
+            return {str(circuit): "the state of its switch is unknown" for circuit in sorted(lost)}
+        report = await self.change(lost, lambda: controller.remove(lost, reason))
+        return {str(circuit): problem for circuit, problem in sorted(report.failed.items())}
 
     async def _demand(self, member: ServiceMember, frame: Frame) -> Document:
         received = _now()

@@ -109,6 +109,11 @@ class Chronos(FabricOptions):
     held: Switch = Field(
         False, description="A ring turns its crossbars once, not in the slot of every step."
     )
+    kept: Annotated[str, OneOf(("no", "needed", "ahead"))] = Field(
+        "no",
+        description="Whether NICs keep circuits until others are needed, as held and between"
+        " collectives; ahead: they turn while they are free, for what is known to come.",
+    )
     method: Annotated[str, OneOf((*PERMUTATION_METHODS, "auto", BEST))] = Field(
         BEST,
         description="How the matchings of an all-to-all are found; best: as they end first, with"
@@ -167,8 +172,10 @@ class Chronos(FabricOptions):
             )
         if self.delayed == "all" and not self.straggler_s:
             raise FabricError("delayed = all is for members that are late: give straggler_s, too")
-        if (self.slot_s is not None or self.lower_slots_s) and self.held:
-            raise FabricError("held is for slots as long as what they carry: leave out slot_s")
+        for name, is_set in (("held", self.held), ("kept", self.kept != "no")):
+            if (self.slot_s is not None or self.lower_slots_s) and is_set:
+                text = "is for slots as long as what they carry: leave out slot_s"
+                raise FabricError(f"{name} {text}")
         return self
 
     def without(self, lost: Failures, /) -> Self:
@@ -301,7 +308,8 @@ class Chronos(FabricOptions):
             ),
             slot_ps=None if self.slot_s is None else to_ps(self.slot_s),
             aligned=self.aligned,
-            held=self.held,
+            held=self.held or self.kept != "no",
+            kept=self.kept,
             lateness=late,
             all_wait=self.delayed == "all",
             lower_tiers=self._lower_tiers(cluster),

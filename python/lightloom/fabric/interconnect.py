@@ -227,5 +227,5 @@ class Interconnect:
         HardwareError, FabricError
             If the profile cannot be used.
         """
-        found = measured_links(profile)
-        return replace(self, **{name: value.value for name, value in found.items()})
+        measured = measured_links(profile)
+        return replace(self, **{name: value.value for name, value in measured.items()})

@@ -260,9 +260,11 @@ class Crossbars:
 
     A time slot waits ``latency_ps`` and ``guard_ps``; all are ``slot_ps`` long, or as long as what
     they carry takes. ``aligned`` NICs send early by their latency; ``held`` matchings do not turn
-    between two slots. Each all-to-all takes the matchings that end first of those that ``methods``
-    find: pairs of a name of ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, and of the time
-    by members that it takes where demand is not known beforehand, in picoseconds. Members are late
+    between two slots; ports keep circuits until others are ``needed``, or turn ``ahead`` for these,
+    unless ``kept`` is ``no``. Each all-to-all takes the matchings that end first of those that
+    ``methods`` find: pairs of a name of ``lightloom.schedule.PERMUTATION_METHODS`` or ``auto``, and
+    of the time by members that it takes where demand is not known beforehand, in picoseconds.
+    Members are late
     by an exponential time: ``lateness`` is its mean in picoseconds and a seed; all ports wait with
     them if ``all_wait``. Servers that share a lower tier of crossbars have slots of their own:
     ``lower_tiers`` are how many follow each other there, their latency and the length of a slot,
@@ -280,6 +282,7 @@ class Crossbars:
     slot_ps: int | None = None
     aligned: bool = False
     held: bool = False
+    kept: str = "no"
     lateness: tuple[int, int] | None = None
     all_wait: bool = False
     lower_tiers: tuple[tuple[int, int, int | None], ...] = ()

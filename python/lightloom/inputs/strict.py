@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -31,6 +31,9 @@ from lightloom.errors import (
     expected_one_of,
 )
 from lightloom.units import SUFFIXES, parse_quantity, show_things
+
+#: where a value is in nested tables and lists: keys and places
+Location: TypeAlias = tuple[int | str, ...]
 
 Kind = TypeVar("Kind", bound="Strict")
 
@@ -267,7 +270,7 @@ def literal_words(problem: Mapping[str, Any]) -> list[str]:
     return [word for part in parts if (word := part.strip(" '"))]
 
 
-def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
+def _hint(kind: type[BaseModel], location: Location) -> str:
     keys = keys_at(kind, location[:-1])
     key = str(location[-1])
     if other := _elsewhere(kind, key[:MAX_ECHO].lstrip("-").replace("-", "_"), location[:-1]):
@@ -275,9 +278,9 @@ def _hint(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
     return did_you_mean(key[:MAX_ECHO], keys) or f"; known: {', '.join(keys)}"
 
 
-def _elsewhere(kind: type[BaseModel], key: str, path: tuple[int | str, ...]) -> str:
+def _elsewhere(kind: type[BaseModel], key: str, path: Location) -> str:
     """Where a key of another table belongs, perhaps with its unit: ``rate_gbps of [cluster]``."""
-    places: list[tuple[int | str, ...]] = [(), *((name,) for name in kind.model_fields)]
+    places: list[Location] = [(), *((name,) for name in kind.model_fields)]
     for place in places:
         for name in () if place == path else keys_at(kind, place):
             if name == key or name in {f"{key}{suffix}" for suffix in SUFFIXES}:
@@ -285,7 +288,7 @@ def _elsewhere(kind: type[BaseModel], key: str, path: tuple[int | str, ...]) -> 
     return ""
 
 
-def _example(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
+def _example(kind: type[BaseModel], location: Location) -> str:
     """An example of what a missing key may hold, if its field has one."""
     current = _table(kind, location[:-1])
     field = current.model_fields.get(str(location[-1])) if current else None
@@ -293,7 +296,7 @@ def _example(kind: type[BaseModel], location: tuple[int | str, ...]) -> str:
     return f", such as {location[-1]} = {examples[0]}" if examples else ""
 
 
-def keys_at(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+def keys_at(kind: type[BaseModel], path: Location) -> list[str]:
     """Keys of the table at ``path`` inside ``kind``, in the order in which they are declared."""
     table = _table(kind, path)
     return list(table.model_fields) if table else []
@@ -302,13 +305,13 @@ def keys_at(kind: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
 _CONTAINERS = (dict, list, tuple)
 
 
-def _table(kind: type[BaseModel], path: tuple[int | str, ...]) -> type[BaseModel] | None:
+def _table(kind: type[BaseModel], path: Location) -> type[BaseModel] | None:
     """The table at ``path``, if there is one."""
     annotation = _annotation(kind, path)
     return annotation if _is_table(annotation) else None
 
 
-def _annotation(kind: type[BaseModel], path: tuple[int | str, ...]) -> Any:
+def _annotation(kind: type[BaseModel], path: Location) -> Any:
     """What may be at ``path``: a table or a container, of several the first of these."""
     current: Any = kind
     for part in path:
@@ -333,7 +336,7 @@ def _bare(annotation: Any) -> Any:
     return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
-def _place(kind: type[BaseModel], location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+def _place(kind: type[BaseModel], location: Location) -> Location:
     """A location without the names that pydantic adds for the members of a union."""
     for end in range(1, len(location)):
         annotation = _annotation(kind, location[:end])

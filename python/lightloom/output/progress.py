@@ -26,6 +26,8 @@ FORECAST_AFTER_S, LONG_S = 5.0, 60.0
 SMOOTHING, MIN_SMOOTHING_S = 0.2, 3.0
 #: share of the time that has gone, in which shares are not told apart
 RESOLUTION = 0.01
+#: share of the work that has to be done before its speed says how long the rest takes
+MIN_SHARE = 0.02
 
 
 class Remaining:
@@ -61,6 +63,8 @@ class Remaining:
             return None
         if at_s - self._known[-1][0] > RESOLUTION * gone_s:
             self._known.append((at_s, share))
+        if share < MIN_SHARE:
+            return None
         left_s = (at_s - from_s) * (1 - share) / (share - done)
         if math.isnan(self._end_s):
             self._end_s = at_s + left_s

@@ -56,10 +56,10 @@ def foreign_flows(content: bytes, name: str) -> dict[str, npt.NDArray[Any]] | No
 
 def foreign_remarks(columns: dict[str, npt.NDArray[Any]], name: str) -> tuple[str, ...]:
     """What of such a list is not simulated: priorities, which share links by weights there."""
-    found = np.unique(columns["priority"]).tolist()
-    if len(found) < 2:
+    priorities = np.unique(columns["priority"]).tolist()
+    if len(priorities) < 2:
         return ()
-    named = ", ".join(map(str, found[:4])) + (", ..." if len(found) > 4 else "")
+    named = ", ".join(map(str, priorities[:4])) + (", ..." if len(priorities) > 4 else "")
     return (
         f"{echo(name, quoted=False)}: its priorities ({named}) are not read, as they are no strict"
         " ones; a table of flows has those in the column priority",

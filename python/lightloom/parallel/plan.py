@@ -20,6 +20,7 @@ from lightloom.errors import PlanError, echo
 from lightloom.models.model import Model
 from lightloom.parallel.overlap import impossible, impossible_for
 from lightloom.practice import AllToAllOverlap, ContextParallel, PipelineSchedule, PlanStrategy
+from lightloom.units import show_things
 
 #: Megatron-Core's default order of ranks: the first axis varies fastest
 MEGATRON_ORDER = "tp-cp-ep-dp-pp"
@@ -264,7 +265,8 @@ class Plan:
         zero = ", ZeRO-1" if self.zero1 else ""
         return (
             " ".join(parts) + f" DP{self.dp} (dense DP {self.dense_dp}{zero}), "
-            f"{self.micro_batches} micro-batches x {self.micro_batch_size} x {self.seq_len} tokens"
+            f"{show_things(self.micro_batches, 'micro-batch')} x {self.micro_batch_size} x "
+            f"{self.seq_len} tokens"
         )
 
     def _check_order(self) -> None:

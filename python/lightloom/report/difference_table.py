@@ -35,11 +35,11 @@ def _print(title: str, moved: Sequence[Moved], console: Console, *, details: boo
         texts=("value",),
     )
     table.columns[0].max_width = _PATH
-    for one in shown:
-        change = "-" if one.change is None else f"{100 * one.change:+.3g} %"
+    for value in shown:
+        change = "-" if value.change is None else f"{100 * value.change:+.3g} %"
         # a path may wrap after its dots
-        path = Text(one.path.replace(".", ".\u200b"))
-        table.add_row(path, _text(one.before), _text(one.after), change)
+        path = Text(value.path.replace(".", ".\u200b"))
+        table.add_row(path, _text(value.before), _text(value.after), change)
     print_table(table, console)
 
 

@@ -58,7 +58,7 @@ def useful_grid(goodput: Goodput) -> Grid:
         for result in goodput.results
         for low in [result.useful_low]
     ]
-    recovery = inputs["recovery"]
+    recovery, repair_days = inputs["recovery"], inputs["repair_s"] / 86_400
     return Grid(
         f"Useful time: {recovery['runs']} runs of {recovery['days']:g} days",
         [
@@ -75,7 +75,7 @@ def useful_grid(goodput: Goodput) -> Grid:
         -1,
         f"+-: 95 % interval; a checkpoint takes {show_time(inputs['checkpoint_s'], 3)}, detection"
         f" {show_time(inputs['detection_s'], 3)}, restart {show_time(inputs['restart_s'], 3)},"
-        f" repair {inputs['repair_s'] / 86_400:.3g} days; 10^12: useful tokens",
+        f" repair {repair_days:.3g} day{'s' * (repair_days != 1)}; 10^12: useful tokens",
     )
 
 
@@ -99,19 +99,23 @@ def spent_grid(goodput: Goodput) -> Grid:
 
 def kinds_grid(goodput: Goodput) -> Grid:
     """What failures of each kind cost on each fabric."""
-    kinds = list(dict.fromkeys(kind.kind for one in goodput.results for kind in one.kinds))
-    of = {one.fabric: {kind.kind: kind for kind in one.kinds} for one in goodput.results}
+    kinds = list(dict.fromkeys(kind.kind for result in goodput.results for kind in result.kinds))
+    of = {result.fabric: {kind.kind: kind for kind in result.kinds} for result in goodput.results}
     rows: list[list[str]] = []
     for kind in kinds:
-        there = [of[one.fabric][kind] for one in goodput.results if kind in of[one.fabric]]
+        there = [of[result.fabric][kind] for result in goodput.results if kind in of[result.fabric]]
         lost = [
-            f"{100 * of[one.fabric][kind].lost_share:.2f}" if kind in of[one.fabric] else "-"
-            for one in goodput.results
+            f"{100 * of[result.fabric][kind].lost_share:.2f}" if kind in of[result.fabric] else "-"
+            for result in goodput.results
         ]
-        rows.append([kind, f"{max(one.per_day for one in there):.2g}", *lost])
+        rows.append([kind, f"{max(result.per_day for result in there):.2g}", *lost])
     return Grid(
         "What failures cost [% of the time]",
-        [("failure of", ""), ("per\nday", ""), *((one.fabric, "") for one in goodput.results)],
+        [
+            ("failure of", ""),
+            ("per\nday", ""),
+            *((result.fabric, "") for result in goodput.results),
+        ],
         rows,
         -1,
         "rack and row: servers that lose their power at once; software and maintenance: of the job",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from markupsafe import Markup
@@ -16,6 +16,9 @@ from lightloom.schedule import map_nics
 from lightloom.simulate import Snapshot
 from lightloom.study.compare.results import Comparison
 from lightloom.units import show_bytes, show_number, show_time
+
+#: names and values, to be read beside a drawing
+Facts: TypeAlias = tuple[tuple[str, str], ...]
 
 #: what the circuit policy did, in words
 FACTS = {
@@ -47,14 +50,14 @@ class CircuitView:
 
     style: FabricStyle
     heading: str
-    facts: tuple[tuple[str, str], ...]
+    facts: Facts
     demand: Markup | None
     matrix: Markup | None
     chords: Markup
     caption: str
     decisions: tuple[ShownDecision, ...] = ()
     following: str = ""
-    nics: tuple[tuple[str, str], ...] = ()
+    nics: Facts = ()
 
 
 def circuit_views(comparison: Comparison, styles: dict[str, FabricStyle]) -> list[CircuitView]:
@@ -95,7 +98,7 @@ def _square(values: Any, servers: int) -> np.ndarray[Any, Any]:
 def _regional(
     style: FabricStyle,
     snapshots: Sequence[Snapshot],
-    facts: tuple[tuple[str, str], ...],
+    facts: Facts,
     ports: int,
 ) -> CircuitView:
     telling, what = _telling(snapshots)
@@ -132,9 +135,7 @@ def _regional(
     )  # fmt: skip
 
 
-def _nics(
-    circuits: np.ndarray[Any, Any], labels: Sequence[str], ports: int
-) -> tuple[tuple[str, str], ...]:
+def _nics(circuits: np.ndarray[Any, Any], labels: Sequence[str], ports: int) -> Facts:
     """The NICs that end each pair's circuits, parallel ones on different NUMA nodes."""
     pairs: dict[str, list[str]] = {}
     for a, nic_a, b, nic_b in map_nics(circuits, ports=ports).tolist():
@@ -161,7 +162,7 @@ def _decision(snapshot: Snapshot) -> str:
     )
 
 
-def _fixed(style: FabricStyle, network: Any, facts: tuple[tuple[str, str], ...]) -> CircuitView:
+def _fixed(style: FabricStyle, network: Any, facts: Facts) -> CircuitView:
     servers = min(network.servers, MAX_SERVERS)
     circuits = np.zeros((servers, servers), dtype=np.int64)
     for a, b, count in np.asarray(network.part(Direct).circuits).astype(np.int64).tolist():

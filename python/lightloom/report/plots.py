@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from lightloom.cost import pareto_front
 from lightloom.report.plots_svg import (
     Axis,
+    Ends,
     FabricStyle,
+    Place,
     axis_names,
     drawing,
     grid_lines,
@@ -53,7 +56,7 @@ def pareto(points: Sequence[Point], cost_of: str) -> Markup:
     front = pareto_front([(p.cost_usd, p.speed) for p in points])
     corners = [(x(points[i].cost_usd / unit), y(points[i].speed / y_unit)) for i in front]
     parts.append(_steps(corners, x.end))
-    placed: list[tuple[float, float]] = []
+    placed: list[Place] = []
     for number, point in enumerate(points):
         at = (x(point.cost_usd / unit), y(point.speed / y_unit))
         ends = (y(point.low / y_unit), y(point.high / y_unit))
@@ -78,7 +81,7 @@ def speed_unit(points: Sequence[Point]) -> tuple[float, str]:
     return (1e3, f"thousand {unit}") if largest >= 1e4 else (1.0, unit)
 
 
-def _steps(corners: Sequence[tuple[float, float]], end: float) -> Markup:
+def _steps(corners: Sequence[Place], end: float) -> Markup:
     """What money buys: speed rises only where the next fabric of the front can be paid."""
     path = [f"M{corners[0][0]:.1f},{corners[0][1]:.1f}"]
     for at_x, at_y in corners[1:]:
@@ -87,9 +90,7 @@ def _steps(corners: Sequence[tuple[float, float]], end: float) -> Markup:
     return tag("path", d="".join(path), class_="front")
 
 
-def _point(
-    point: Point, at: tuple[float, float], ends: tuple[float, float], on_front: bool
-) -> list[Markup]:
+def _point(point: Point, at: Place, ends: Ends, on_front: bool) -> list[Markup]:
     style = point.style
     tip = (
         f"{style.name}: {point.speed:,.0f} {point.unit} "
@@ -107,9 +108,7 @@ def _point(
     return [bar, mark]
 
 
-def _label(
-    point: Point, at: tuple[float, float], placed: Sequence[tuple[float, float]], x: Axis
-) -> Markup:
+def _label(point: Point, at: Place, placed: Sequence[Place], x: Axis) -> Markup:
     """The name next to its mark, on the side where it crosses no other mark and no border."""
     wide = 8.2 * len(point.style.name)
     others = [other for other in placed if other != at]
@@ -154,7 +153,7 @@ class Bar:
     parts: tuple[tuple[Part, float], ...]
     note: str = ""
     #: positions in percent, such as the ends of an interval or a limit
-    whisker: tuple[float, float] | None = None
+    whisker: Ends | None = None
 
 
 @dataclass(frozen=True)
@@ -166,6 +165,16 @@ class Bars:
     legend: tuple[tuple[str, str], ...]
     ticks: tuple[tuple[float, str], ...]
     limit: tuple[float, str] | None = None
+
+
+class BarRow(NamedTuple):
+    """A bar before it is scaled: what is written beside it, its parts by key, and an interval."""
+
+    label: str
+    symbol: Markup
+    values: Mapping[str, float]
+    note: str
+    interval: Ends | None
 
 
 @dataclass
@@ -180,9 +189,7 @@ class BarsBuilder:
     names: Mapping[str, str]
     show: Callable[[float], str]
     scale: float = 1.0
-    rows: list[tuple[str, Markup, Mapping[str, float], str, tuple[float, float] | None]] = field(
-        default_factory=list
-    )
+    rows: list[BarRow] = field(default_factory=list)
 
     def add(
         self,
@@ -191,19 +198,19 @@ class BarsBuilder:
         *,
         symbol: Markup | None = None,
         note: str = "",
-        interval: tuple[float, float] | None = None,
+        interval: Ends | None = None,
     ) -> None:
         """Add a bar; ``values`` by key of ``names``, an interval in the same unit."""
         unknown = values.keys() - self.names.keys()
         assert not unknown, f"parts without a name: {unknown}"
-        self.rows.append((label, symbol or Markup(), values, note, interval))
+        self.rows.append(BarRow(label, symbol or Markup(), values, note, interval))
 
     def build(self, limit: tuple[float, str] | None = None) -> Bars:
         """Scale everything to the longest bar, interval and limit."""
-        ends = [sum(values.values()) for _, _, values, _, _ in self.rows]
-        ends += [interval[1] for *_, interval in self.rows if interval]
+        ends = [sum(row.values.values()) for row in self.rows]
+        ends += [row.interval[1] for row in self.rows if row.interval]
         top = max([*ends, limit[0] if limit else 0.0]) or 1.0
-        present = [k for k in self.names if any(row[2].get(k) for row in self.rows)]
+        present = [k for k in self.names if any(row.values.get(k) for row in self.rows)]
         bars = tuple(self._bar(row, present, top) for row in self.rows)
         marks = ticks(0.0, top / self.scale, 6)
         return Bars(
@@ -216,7 +223,7 @@ class BarsBuilder:
 
     def _bar(
         self,
-        row: tuple[str, Markup, Mapping[str, float], str, tuple[float, float] | None],
+        row: BarRow,
         present: Sequence[str],
         top: float,
     ) -> Bar:
@@ -233,7 +240,7 @@ class BarsBuilder:
 
 
 def interval_strip(
-    low: float, middle: float, high: float, span: tuple[float, float], style: FabricStyle
+    low: float, middle: float, high: float, span: Ends, style: FabricStyle
 ) -> Markup:
     """A small mark with its interval on an axis that all rows of a table share."""
     axis = Axis(span[0], span[1], 6, 114)

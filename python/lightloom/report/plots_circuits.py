@@ -10,7 +10,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from lightloom.demand import heat_map
-from lightloom.report.plots_svg import drawing, tag
+from lightloom.report.plots_svg import Place, drawing, tag
 
 #: servers up to which matrices are drawn entry by entry, and up to which each has its value
 MAX_CELLS, MAX_VALUES = 64, 16
@@ -152,9 +152,7 @@ def chord_drawing(
     return drawing(size, size, title, parts, "chords")
 
 
-def _chord(
-    a: tuple[float, float], b: tuple[float, float], middle: float, width: float, class_: str
-) -> Markup:
+def _chord(a: Place, b: Place, middle: float, width: float, class_: str) -> Markup:
     """A curve that bends towards the center, the more the farther its ends are apart."""
     pull = 0.55
     control = (
@@ -167,7 +165,7 @@ def _chord(
 
 def _server(
     index: int,
-    at: tuple[float, float],
+    at: Place,
     middle: float,
     radius: float,
     labels: Sequence[str],

@@ -19,7 +19,7 @@ from lightloom.fabric.network import (
     Scheduled,
     SwitchGraph,
 )
-from lightloom.report.plots_svg import drawing, tag
+from lightloom.report.plots_svg import Place, drawing, tag
 from lightloom.report.plots_switches import SwitchRows
 from lightloom.simulate.result import LinkUse
 from lightloom.units import show_bytes
@@ -340,8 +340,8 @@ class Picture:
 
     def line(
         self,
-        start: tuple[float, float],
-        end: tuple[float, float],
+        start: Place,
+        end: Place,
         use: LinkUse | None,
         width: float = 6.0,
     ) -> None:

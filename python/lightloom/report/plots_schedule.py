@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from lightloom.report.plots_svg import Axis, document, drawing, tag, tick_text, ticks
+from lightloom.report.plots_svg import Axis, Ends, document, drawing, tag, tick_text, ticks
 from lightloom.study.scheduling.port_times import DARK, SEVERAL, PortTimes, largest_of_each_bin
 from lightloom.units import show_time, time_unit
 
@@ -124,9 +124,7 @@ def _frame(axis: Axis, sources: npt.NDArray[np.int64], height: float) -> list[Ma
     return parts
 
 
-def _span(
-    axis: Axis, place: tuple[float, int], destination: int, span: tuple[float, float]
-) -> list[Markup]:
+def _span(axis: Axis, place: tuple[float, int], destination: int, span: Ends) -> list[Markup]:
     top, source = place
     first, last = axis(span[0]), axis(span[1])
     if destination == DARK:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from lightloom.report.plots_svg import NUM_COLORS, Axis, drawing, tag, tick_text, ticks
+from lightloom.report.plots_svg import NUM_COLORS, Axis, Place, drawing, tag, tick_text, ticks
 from lightloom.trace.algorithms import IDLE
 from lightloom.trace.stack import PermutationStack, StackedCall
 
@@ -104,7 +104,7 @@ def _legend(names: list[str], color: dict[str, str], top: float) -> list[Markup]
 
 
 def _matrix(
-    stack: PermutationStack, calls: list[StackedCall], class_: str, place: tuple[float, float]
+    stack: PermutationStack, calls: list[StackedCall], class_: str, place: Place
 ) -> list[Markup]:
     """The permutations of calls together, in bins."""
     left, top = place[0] + 26, place[1] + 40

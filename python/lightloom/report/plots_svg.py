@@ -10,9 +10,14 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
+#: x and y on a drawing
+Place: TypeAlias = tuple[float, float]
+#: the ends of a range of values
+Ends: TypeAlias = tuple[float, float]
 #: color of each built-in fabric, as a number of the palette in ``style.css``
 KIND_COLORS = {
     **{"fat-tree": 0, "oversub": 1, "rail": 2, "topoopt": 3, "mixnet": 4, "chronos": 5},
@@ -182,7 +187,7 @@ class Axis:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-def padded(values: Sequence[float], share: float = 0.12) -> tuple[float, float]:
+def padded(values: Sequence[float], share: float = 0.12) -> Ends:
     """Range of the values with some room; never empty, never below 0 for positive values."""
     low, high = min(values), max(values)
     room = (high - low) * share or abs(high) * 0.1 or 1.0

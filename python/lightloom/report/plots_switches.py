@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.fabric.network import SwitchGraph
+from lightloom.report.plots_svg import Place
 from lightloom.simulate.result import LinkUse
-
-Point = tuple[float, float]
 
 
 class Drawing(Protocol):
@@ -24,7 +23,7 @@ class Drawing(Protocol):
         """Add a box with its name."""
         ...
 
-    def line(self, start: Point, end: Point, use: LinkUse | None, width: float = 6.0) -> None:
+    def line(self, start: Place, end: Place, use: LinkUse | None, width: float = 6.0) -> None:
         """Add a bundle of links."""
         ...
 
@@ -74,7 +73,7 @@ class SwitchRows:
         self.bundles = bundles[(bundles[:, :2] < first_plane).all(axis=1)]
         self.ports = np.asarray(graph.switch_of_port).reshape(-1, graph.nics * graph.ports)
         #: where the switches are that are drawn
-        self.at: dict[int, Point] = {}
+        self.at: dict[int, Place] = {}
         self.level = np.zeros(graph.switches, np.int64)
 
     def draw(self) -> None:

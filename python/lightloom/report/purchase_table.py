@@ -99,21 +99,25 @@ def _buy(advice: PurchaseAdvice, best: CandidateResult) -> str:
 
 def _instead(advice: PurchaseAdvice, best: CandidateResult) -> Iterator[str]:
     twins = [
-        one
-        for one in advice.candidates
-        if one.outcome == "twin" and one.why.endswith(f"candidate {best.number}")
+        candidate
+        for candidate in advice.candidates
+        if candidate.outcome == "twin" and candidate.why.endswith(f"candidate {best.number}")
     ]
     names = [name for name in dict.fromkeys(t.design for t in twins) if name != best.design]
     if names:
         yield f"The same parts and step, by another name: {names[0]}{_more(len(names))}."
     others = [advice.candidates[number] for number in advice.best]
-    close = [one for one in others[1:] if best.score(advice.goal) < SAME * one.score(advice.goal)]
+    close = [
+        candidate
+        for candidate in others[1:]
+        if best.score(advice.goal) < SAME * candidate.score(advice.goal)
+    ]
     if close:
         yield (
             f"As good within the half a percent that a simulation resolves: {_where(close[0])},"
             f" for {show_usd(close[0].cluster_cost_usd)}{_more(len(close))}."
         )
-    rival = next((one for one in others if one.fabric != best.fabric), None)
+    rival = next((candidate for candidate in others if candidate.fabric != best.fabric), None)
     if rival is not None:
         behind = 1 - rival.score(advice.goal) / best.score(advice.goal)
         yield (
@@ -127,11 +131,12 @@ def _instead(advice: PurchaseAdvice, best: CandidateResult) -> Iterator[str]:
         and advice.candidates[number].whole_s is not None
     ]
     if cheaper:
-        one = cheaper[-1]
-        saved = best.cluster_cost_usd - one.cluster_cost_usd
-        slower = 1 - one.tokens_per_s / best.tokens_per_s
+        candidate = cheaper[-1]
+        saved = best.cluster_cost_usd - candidate.cluster_cost_usd
+        slower = 1 - candidate.tokens_per_s / best.tokens_per_s
         yield (
-            f"For {show_usd(saved)} less there is {_where(one)}, {_percent(slower)} slower in all."
+            f"For {show_usd(saved)} less there is {_where(candidate)}, {_percent(slower)} slower in"
+            " all."
         )
 
 
@@ -248,16 +253,18 @@ def _candidates(
     days = advice.inputs["options"]["tokens"] is not None
     rows: list[list[str | float]] = [
         [
-            f"{one.number}",
-            f"{one.gpus:,}\n{one.rate_gbps:g}G",
-            "\n".join([one.fabric, *(f"{name}={value}" for name, value in one.bought.items())]),
-            _wrapped(one.practice, 12),
-            one.step_time_s,
-            one.cluster_cost_usd / 1e6,
-            one.days if days and one.days is not None else one.tokens_per_s / 1e3,
-            f"{1e12 / one.tokens_per_usd / 1e3:,.1f}",
+            f"{candidate.number}",
+            f"{candidate.gpus:,}\n{candidate.rate_gbps:g}G",
+            "\n".join(
+                [candidate.fabric, *(f"{name}={value}" for name, value in candidate.bought.items())]
+            ),
+            _wrapped(candidate.practice, 12),
+            candidate.step_time_s,
+            candidate.cluster_cost_usd / 1e6,
+            candidate.days if days and candidate.days is not None else candidate.tokens_per_s / 1e3,
+            f"{1e12 / candidate.tokens_per_usd / 1e3:,.1f}",
         ]
-        for one in shown
+        for candidate in shown
     ]
     return Grid(
         title,
@@ -276,7 +283,7 @@ def lost_grid(advice: PurchaseAdvice) -> Grid:
     """What became of candidates, with an example of each."""
     rows: list[list[str]] = []
     for name, count in advice.outcomes.items():
-        first = next(one for one in advice.candidates if one.outcome == name)
+        first = next(candidate for candidate in advice.candidates if candidate.outcome == name)
         rows.append(
             [
                 _wrapped(OUTCOME_WORDS[name], 24),
@@ -315,15 +322,15 @@ def effects_grid(advice: PurchaseAdvice) -> Grid:
         ],
         [
             [
-                _wrapped(INPUTS[one.name], 16),
-                _wrapped(one.low, 12),
-                _wrapped(one.high, 12),
-                f"{100 * one.lead_low:.2f}",
-                f"{100 * one.lead_high:.2f}",
-                f"{max(0.0, 100 * one.first_order):.0f}",
-                f"{max(0.0, 100 * one.total_order):.0f}",
+                _wrapped(INPUTS[effect.name], 16),
+                _wrapped(effect.low, 12),
+                _wrapped(effect.high, 12),
+                f"{100 * effect.lead_low:.2f}",
+                f"{100 * effect.lead_high:.2f}",
+                f"{max(0.0, 100 * effect.first_order):.0f}",
+                f"{max(0.0, 100 * effect.total_order):.0f}",
             ]
-            for one in advice.effects
+            for effect in advice.effects
         ],
         -1,
         "lead: over the best other one, below 0 where that is better; alone, with others:"

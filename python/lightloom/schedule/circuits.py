@@ -35,7 +35,7 @@ from lightloom.schedule.named_sets import ALLOCATION_METHODS, ALLOCATORS
 from lightloom.schedule.records import Failures, Region
 from lightloom.schedule.results import Result, ResultTable, matrix_table, summary
 from lightloom.shown import views
-from lightloom.units import show_bytes, show_time
+from lightloom.units import show_bytes, show_things, show_time
 
 if TYPE_CHECKING:
     from lightloom.report.figure import Figure
@@ -539,7 +539,8 @@ def check_circuits(
         used = matrix.sum(axis=1, dtype=np.int64)
         for server in np.flatnonzero(used > ports):
             raise InputError(
-                f"circuits: server {server} has {ports[server]} ports but {used[server]} circuits"
+                f"circuits: server {server} has {show_things(int(ports[server]), 'port')} but "
+                f"{show_things(int(used[server]), 'circuit')}"
             )
     return matrix
 

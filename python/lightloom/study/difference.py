@@ -105,14 +105,14 @@ class Difference(ShownRows):
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each value that came out otherwise."""
-        return [one.row() for one in self.moved]
+        return [value.row() for value in self.moved]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a file."""
         return {
             "before": self.before,
             "after": self.after,
-            "inputs": [one.row() for one in self.inputs],
+            "inputs": [value.row() for value in self.inputs],
             "moved": self.rows(),
             "unchanged": self.unchanged,
         }
@@ -134,7 +134,7 @@ def difference(
     Examples
     --------
     >>> runs = [{"results": [{"fabric": "rail", "step_time_s": s}]} for s in (2.0, 3.0)]
-    >>> [(one.path, one.change) for one in difference(*runs).moved]
+    >>> [(value.path, value.change) for value in difference(*runs).moved]
     [('results.rail.step_time_s', 0.5)]
     """
     aside = (*INPUTS, *ASIDE, *COMMON)
@@ -150,15 +150,15 @@ def difference(
         for path in dict.fromkeys([*flat[0], *flat[1]])
         if flat[0].get(path) != flat[1].get(path)
     ]
-    is_input = [one.path.partition(".")[0] in INPUTS for one in differing]
-    moved = [one for one, of_inputs in zip(differing, is_input, strict=True) if not of_inputs]
-    moved.sort(key=lambda one: (one.path in FIRST, one.size), reverse=True)
+    is_input = [value.path.partition(".")[0] in INPUTS for value in differing]
+    moved = [value for value, of_inputs in zip(differing, is_input, strict=True) if not of_inputs]
+    moved.sort(key=lambda value: (value.path in FIRST, value.size), reverse=True)
     same = sum(
         1 for path in flat[0]
         if path in flat[1] and flat[0][path] == flat[1][path]
         and path.partition(".")[0] not in INPUTS
     )  # fmt: skip
-    inputs = [one for one, of_inputs in zip(differing, is_input, strict=True) if of_inputs]
+    inputs = [value for value, of_inputs in zip(differing, is_input, strict=True) if of_inputs]
     return Difference(name, other, tuple(inputs), tuple(moved), same)
 
 
@@ -193,15 +193,15 @@ def _named(content: Mapping[str, object]) -> Mapping[str, object]:
     """Results in which candidates of a purchase have names in place of their numbers."""
     candidates = content.get("candidates")
     if not isinstance(candidates, list) or not all(
-        isinstance(one, Mapping) and "number" in one for one in candidates
+        isinstance(candidate, Mapping) and "number" in candidate for candidate in candidates
     ):
         return content
     names: dict[object, str] = {}
     counts = Counter[str]()
-    for one in candidates:
-        name = _candidate(one)
+    for candidate in candidates:
+        name = _candidate(candidate)
         counts[name] += 1
-        names[one["number"]] = name if counts[name] == 1 else f"{name} #{counts[name]}"
+        names[candidate["number"]] = name if counts[name] == 1 else f"{name} #{counts[name]}"
 
     def renamed(value: object) -> object:
         return names.get(value, value)
@@ -211,12 +211,12 @@ def _named(content: Mapping[str, object]) -> Mapping[str, object]:
 
     changed: dict[str, object] = {**content, "recommended": renamed(content.get("recommended"))}
     changed["candidates"] = {
-        names[one["number"]]: {
+        names[candidate["number"]]: {
             key: told(value) if key == "why" else value
-            for key, value in one.items()
+            for key, value in candidate.items()
             if key != "number"
         }
-        for one in candidates
+        for candidate in candidates
     }
     changed["best"] = [renamed(number) for number in _list(content, "best")]
     changed["front"] = {str(renamed(number)): True for number in _list(content, "front")}
@@ -231,8 +231,8 @@ def _named(content: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _list(content: Mapping[str, object], key: str) -> list[Any]:
-    found = content.get(key)
-    return found if isinstance(found, list) else []
+    entries = content.get(key)
+    return entries if isinstance(entries, list) else []
 
 
 def _candidate(one: Mapping[str, Any]) -> str:

@@ -78,16 +78,6 @@ def _made() -> int:
     return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def in_network(handle: int, work: Callable[[], Result]) -> Result:
-    """Do something in a network namespace, in a thread of its own: sockets that it opens stay."""
-
-    def there() -> Result:
-        _call("setns", handle, _NEW_NETWORK)
-        return work()
-
-    return in_thread(there)
-
-
 def enter_user(path: str) -> None:
     """Bring this process into a user namespace; it must have one thread only."""
     _enter(path, _NEW_USER)

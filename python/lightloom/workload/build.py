@@ -28,6 +28,7 @@ from lightloom.workload.expected import expected_bytes
 from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.expert_tables import add_variants
 from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.planned import ComputeSpeed, PlannedModel
 from lightloom.workload.priorities import with_priorities
 from lightloom.workload.program import write_stage
 from lightloom.workload.recipe import ExpertTables, recipe
@@ -155,8 +156,8 @@ def build(  # noqa: PLR0913
         if folded.dropped_share:
             notes["demand.dropped"] = f"{folded.dropped_share:.3%} of the token copies"
         sent = SentDemand(folded, layer_strategies(model, plan, options, folded, choose))
-    job = (model, plan, options)
-    return _assemble(job, workers, sent, (compute, compute_scale), notes)
+    job, speed = PlannedModel(model, plan, options), ComputeSpeed(compute, compute_scale)
+    return _assemble(job, workers, sent, speed, notes)
 
 
 def rebuild(workload: Workload, *, compute: ComputeModel, compute_scale: float = 1.0) -> Workload:
@@ -167,10 +168,11 @@ def rebuild(workload: Workload, *, compute: ComputeModel, compute_scale: float =
     InputError
         If the scale is not a positive number.
     """
-    job = (workload.model, workload.plan, workload.options)
+    job = PlannedModel(workload.model, workload.plan, workload.options)
     notes = {key: text for key, text in workload.provenance.items() if key.startswith("demand.")}
     sent = SentDemand(workload.folded, workload.strategies)
-    return _assemble(job, workload.workers, sent, (compute, compute_scale), notes)
+    speed = ComputeSpeed(compute, compute_scale)
+    return _assemble(job, workload.workers, sent, speed, notes)
 
 
 def _check_early_gradients(plan: Plan, options: WorkloadOptions) -> None:
@@ -190,10 +192,10 @@ def _check_early_gradients(plan: Plan, options: WorkloadOptions) -> None:
 
 
 def _assemble(
-    job: tuple[Model, Plan, WorkloadOptions],
+    job: PlannedModel,
     workers: Workers,
     sent: SentDemand,
-    speed: tuple[ComputeModel, float],
+    speed: ComputeSpeed,
     demand_notes: dict[str, str],
 ) -> Workload:
     """Everything that follows once the demand is folded, and how it is sent is known."""
@@ -243,10 +245,10 @@ def check_conservation(workload: Workload) -> None:
 
 
 def _graph(
-    job: tuple[Model, Plan, WorkloadOptions],
+    job: PlannedModel,
     workers: Workers,
     sent: SentDemand,
-    speed: tuple[ComputeModel, float],
+    speed: ComputeSpeed,
     groups: Collectives,
 ) -> TaskGraph:
     """The task graph of a step: a role per stage, workers laid out as [stage][replica][member]."""

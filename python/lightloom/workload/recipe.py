@@ -11,6 +11,7 @@ from lightloom.workload.collectives import Collectives
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expert_tables import Variant, taken_share
 from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.planned import ComputeSpeed, PlannedModel
 from lightloom.workload.sizes import Sizes, Times, sizes, times
 from lightloom.workload.strategies import LayerStrategies, PieceTables
 from lightloom.workload.task_graph import NONE
@@ -65,8 +66,8 @@ def placed_at(model: Model, layer: int, micro_batch: int) -> dict[str, Any]:
 
 
 def recipe(
-    job: tuple[Model, Plan, WorkloadOptions],
-    speed: tuple[ComputeModel, float],
+    job: PlannedModel,
+    speed: ComputeSpeed,
     collectives: Collectives,
     tables: tuple[Tables, ExpertTables],
     gpus_per_worker: int,

@@ -36,6 +36,7 @@ from lightloom.units import PS_PER_S
 from lightloom.workload.builder import TaskGraphBuilder
 from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.planned import PlannedModel
 
 #: groups that are folded at once, at most
 MAX_AT_ONCE = 4
@@ -350,7 +351,7 @@ class Tables:
 def add_tables(
     graph: TaskGraphBuilder,
     family: int,
-    job: tuple[Model, Plan, WorkloadOptions],
+    job: PlannedModel,
     passes: ExpertPasses,
     folded: Folded,
 ) -> Tables:

@@ -251,6 +251,19 @@ def test_a_closed_pipe_is_no_traceback(spawn, output):
     assert b"BrokenPipe" not in err
 
 
+def test_who_reads_no_further_gets_the_files_nevertheless(spawn, tmp_path):
+    """A pager that is left, or ``head``."""
+    read, write = os.pipe()
+    os.close(read)
+    process = spawn(f"{SMALL} --json {tmp_path}/a.json --html {tmp_path}/a.html", stdout=write)
+    os.close(write)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0
+    assert b"Traceback" not in err
+    assert json.loads((tmp_path / "a.json").read_text())["results"]
+    assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
+
+
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")
 @pytest.mark.parametrize(
     ("command", "place"),

@@ -89,6 +89,11 @@ def test_series_of_links_and_flows(lightloom):
         assert sum(int(row["bytes"]) for row in own) == size
         assert {row["from_node"] for row in own} == {flow}
         assert {(row["layer"], row["max_queue_bytes"]) for row in own} == {("", "")}
+    # all that any link has carried is there, to the last acknowledgment
+    carried = [0] * len(alone["links"]["sent_bytes"])
+    for row in found:
+        carried[int(row["number"])] += int(row["bytes"]) * (row["kind"] == "link")
+    assert carried == alone["links"]["sent_bytes"]
     table = polars.read_parquet("s.parquet")
     assert table.columns == list(first)
     assert table["bytes"].to_list() == [int(row["bytes"]) for row in found]

@@ -115,7 +115,10 @@ def folder(tmp_path, monkeypatch):
         (f"schedule small.npy {DELAY} 0 --ports 2 --held-circuits held.npy",
          "held.npy: circuits of 3 servers, but the demand has 2"),
         (f"{ZERO} --ports 1 --held-circuits held.npy",
-         "circuits: server 0 has 1 ports but 2 circuits"),
+         "circuits: server 0 has 1 port but 2 circuits"),
+        (f"{ZERO} --ports 2 --held-circuits held.npy --failed nic:1/1",
+         "circuits: server 1 has 1 port but 2 circuits; leave circuits that end at failed parts "
+         "out of those held"),
         (f"{ZERO} --ports 6 --held-circuits a.npy",
          "circuits: expected a symmetric matrix with zeros on the diagonal"),
         (f"{ZERO} --ports 6 --held-circuits no.npy", "no.npy: no such file"),

@@ -1,5 +1,6 @@
 """A port map that changes: what is the same in both, and what is done before the new one counts."""
 
+import json
 import random
 import re
 from dataclasses import replace
@@ -247,3 +248,13 @@ def test_a_failed_switch_that_the_map_lacks_is_forgotten():
     part = parse_part("switch:ocs")
     assert translate_parts([part], MapChange(before, after)) == []
     assert translate_parts([part], MapChange(before, before)) == [part]
+
+
+def test_a_map_that_is_taken_up_already_has_the_keys_of_a_plan(region, control):
+    path, _ = region
+    for words in ((), ("--apply",)):
+        shown = json.loads(control("remap", path, *words, "--json", "-")[1])
+        assert (shown["plan"], shown["map"], shown["dark"], shown["change"]) == (None, [], [], None)
+        assert shown.get("result") == ("unchanged" if words else None)
+    write_rows(path, [*rows_of(path), "new,0,9,21"])
+    assert "not touched" not in control("remap", path)[1]  # there is no circuit

@@ -12,6 +12,7 @@ import pytest
 from tests.control_regions import emulated
 
 from lightloom.control.client import ControlClient
+from lightloom.control.emulator import FaultKind
 from lightloom.control.example import write_example
 from lightloom.control.operations import PlannedChange
 from lightloom.control.operator import operator_of, serving
@@ -199,6 +200,38 @@ def test_an_operator_acts_through_the_running_service(region, control, tmp_path)
         assert control("drain", path, "nic:9/0")[0] == 2
     reasons = [line for line in control("audit", path)[1].splitlines() if "new transceiver" in line]
     assert len(reasons) == 1
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_drain_that_leaves_light_says_so(region, control, is_served):
+    """Somebody is about to pull a fiber: what still carries light is said, and the status is 2."""
+    path, emulator = region
+    with served(path) if is_served else contextlib.nullcontext():
+        assert control("apply", path, "--add", "0/0-1/0,2/0-3/0", "--yes")[0] == 0
+        for _ in range(4):
+            emulator.faults.next_change(FaultKind.STUCK, ports=(5,))
+        status, out, err = control("drain", path, "nic:2/0")
+        assert (status, lit(emulator)) == (2, {1: 15, 3: 13, 5: 19})
+        assert out.splitlines()[-1] == (
+            "  2/0-3/0: 5-19 of ocs was to be deleted, but the switch still has it"
+        )
+        assert err.splitlines()[-1] == "lightloom: not deleted: 1 circuit; see above"
+        assert control("resume", path, "nic:2/1")[2].endswith(
+            "lightloom: nic:2/1: is in service; out of service: nic:2/0\n"
+        )
+
+
+def test_where_nobody_can_be_asked_the_advice_leads_on(region, control, tmp_path):
+    path, emulator = region
+    control("apply", path, "--add", "0/0-1/0", "--yes")
+    control("apply", path, "--clear", "--yes")
+    plan = tmp_path / "back.json"
+    assert control("rollback", path, "--apply")[2].endswith(
+        "give --yes, or lightloom control apply a plan of lightloom control rollback --json\n"
+    )
+    assert control("rollback", path, "--json", plan)[0] == 0
+    assert control("apply", path, plan)[0] == 0
+    assert len(lit(emulator)) == 2
 
 
 def test_a_paused_region_serves_no_demand(region, control):

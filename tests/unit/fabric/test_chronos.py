@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lightloom import Scenario, compare
 from lightloom.cost import PartsCostModel
 from lightloom.errors import FabricError
 from lightloom.fabric import Chronos, Counting, Rail, load_fabric
@@ -75,6 +76,37 @@ def test_slots_that_are_over_before_data_arrives_are_refused(cluster):
         part_of(cluster, slot_s="4 us")
     with pytest.raises(FabricError, match="held is for slots as long as what they carry"):
         Chronos(slot_s="50 us", held=True)
+    with pytest.raises(FabricError, match="kept is for slots as long as what they carry"):
+        Chronos(slot_s="50 us", kept="ahead")
+
+
+def test_circuits_that_are_kept_are_held(cluster):
+    for kept, is_held in (("no", False), ("needed", True), ("ahead", True)):
+        part = part_of(cluster, kept=kept)
+        assert (part.kept, part.held) == (kept, is_held)
+    assert part_of(cluster, held=True).kept == "no"
+
+
+def test_a_step_is_never_shorter_where_ports_turn_more_often():
+    """A pipeline and gradients of a dense model: less is lost the longer circuits are kept."""
+    scenario = Scenario(
+        model="llama-3-8b",
+        gpus=32,
+        cluster={"gpu": "h100", "rate_gbps": 400},
+        plan={"tp": 8, "pp": 2, "micro_batches": 8},
+        fabrics=("chronos",),
+        seeds=1,
+        compute_spread=0.0,
+        policies=False,
+        imbalances=False,
+    )
+    steps = []
+    for guard_s, kept in ((0.0, "no"), (0.01, "ahead"), (0.01, "needed"), (0.01, "no")):
+        options = {"chronos": {"held": True, "kept": kept, "guard_s": guard_s}}
+        found = compare(scenario.model_copy(update={"fabric_options": options}))
+        steps.append(found.results[0].step_time_s)
+    assert steps == sorted(steps)
+    assert steps[-1] > 1.1 * steps[-2]
 
 
 @pytest.mark.parametrize(
@@ -88,6 +120,7 @@ def test_slots_that_are_over_before_data_arrives_are_refused(cluster):
         ({"failed": "rail:3"}, "expected of server:3"),
         ({"straggler_s": -1}, "straggler_s"),
         ({"spare_planes": -1}, "spare_planes"),
+        ({"kept": "always"}, "kept"),
     ],
 )
 def test_wrong_options_are_one_line(options, text):

@@ -137,6 +137,14 @@ def test_noise_does_not_reach_the_time_left():
         assert after < before + max(1.0, 0.04 * before)
 
 
+def test_the_first_percent_makes_no_forecast():
+    """What begins is slow (processes start, plans are searched): it says nothing of the rest."""
+    remaining = Remaining(0.0)
+    assert remaining.update(0.0005, 9.0) is None
+    assert remaining.update(0.0199, 30.0) is None
+    assert remaining.update(0.5, 60.0) < 60.0
+
+
 def test_other_work_is_measured_anew():
     remaining = Remaining(0.0)
     assert remaining.update(0.0, 1.0) is None

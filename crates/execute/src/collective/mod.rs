@@ -6,15 +6,16 @@ mod circulation;
 mod ring;
 
 pub(crate) use circulation::Circulation;
-use lightloom_model::{Collective, CollectiveKind, Payload};
+use lightloom_model::{Collective, CollectiveKind, GroupFamily, GroupId, Payload};
 pub use ring::{ring_edge_bytes, ring_steps};
 
 impl Circulation {
-    /// Of so many members, of which some are `absent` for each that is there: only the edges that
-    /// leave the others are counted. Two members or more; a ring passes each GPU of a member and
-    /// its peers inside.
-    pub(crate) fn new(collective: &Collective, present: usize, absent: u32) -> Self {
-        let members = present * (1 + absent as usize);
+    /// In a group of a family, of whose members some are absent for each that is there: only the
+    /// edges that leave the others are counted. Two members or more; a ring passes each GPU of a
+    /// member and its peers inside.
+    pub(crate) fn new(collective: &Collective, family: &GroupFamily, group: GroupId) -> Self {
+        let present = family.members(group).len();
+        let members = present * (1 + family.absent as usize);
         let bytes = match collective.payload {
             Payload::Bytes(bytes) => bytes,
             Payload::Block { .. } => unreachable!("only all-to-alls move blocks"),

@@ -457,7 +457,7 @@ impl<'a> Waiter<'a> {
 /// How a ring goes around its members, those that are absent included.
 fn circulation(context: &Context<'_>, ring: &Ring<'_>) -> Circulation {
     let family = &context.graph.families[ring.key.family.index()];
-    Circulation::new(ring.collective(), family.members(ring.key.group).len(), family.absent)
+    Circulation::new(ring.collective(), family, ring.key.group)
 }
 
 fn members<'a>(context: &Context<'a>, key: RingKey) -> &'a [WorkerId] {

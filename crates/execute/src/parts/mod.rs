@@ -22,7 +22,7 @@ mod scheduled_circuits;
 mod switch_graph;
 
 pub use crate::ocs::{Ocs, RelayChunk};
-pub use crate::turns::{Lateness, LowerTier, MatchingFinder, TurnRules, TurnTiming};
+pub use crate::turns::{Keeping, Lateness, LowerTier, MatchingFinder, TurnRules, TurnTiming};
 pub use crossbars::Crossbars;
 pub use cycles::Cycle;
 pub use eps::Eps;

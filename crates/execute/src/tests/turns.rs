@@ -2,7 +2,7 @@
 
 use super::{RING, US, compute, one_ring, play, receive, refuse, ring, send, wait};
 use crate::network::{Network, PartConfig};
-use crate::parts::{Crossbars, Lateness, MatchingFinder, TurnRules, TurnTiming};
+use crate::parts::{Crossbars, Keeping, Lateness, MatchingFinder, TurnRules, TurnTiming};
 use crate::testing::{
     DP, EP, EXPERTS, GBPS, all_to_all, empty_graph, eps, family, packet, task, with_blocks,
 };
@@ -28,7 +28,14 @@ fn rules() -> TurnRules {
     let timing =
         TurnTiming { latency: Duration(LATENCY), guard: Duration(GUARD), ..TurnTiming::default() };
     let finders = vec![finder(Method::Bvn, DECISION)];
-    TurnRules { timing, lower_tiers: Vec::new(), finders, lateness: None, do_all_wait: false }
+    TurnRules {
+        timing,
+        lower_tiers: Vec::new(),
+        finders,
+        lateness: None,
+        do_all_wait: false,
+        keeping: Keeping::No,
+    }
 }
 
 /// A method that takes so long for each member.
@@ -390,6 +397,55 @@ fn a_higher_priority_stops_what_somebody_waits_for() {
     assert_eq!(outcome.step, Duration(11 * US + 3 * (LATENCY + GUARD)));
 }
 
+/// Rules by which rings hold their circuits, and ports keep them.
+fn keeping(keeping: Keeping, guard: u64) -> TurnRules {
+    let timing = TurnTiming { is_held: true, guard: Duration(guard), ..rules().timing };
+    TurnRules { timing, keeping, ..rules() }
+}
+
+#[test]
+fn ports_that_keep_their_circuits_turn_for_others_only() {
+    // Two rings of four and three steps, then a message to the next worker and one to another.
+    let mut graph = empty_graph(4, 1, 1);
+    graph.families.push(one_ring(4));
+    let size = 4_000_000;
+    for worker in 0..4 {
+        let rings = [0, 1].map(|tag| ring(CollectiveKind::AllGather, tag, size, 0));
+        let [first, second] = rings;
+        graph.roles[worker].tasks = vec![first, wait(0), second, wait(1), compute(4 * US)];
+    }
+    graph.roles[0].tasks.extend([send(1, 2, 100_000), send(2, 3, 100_000)]);
+    graph.roles[1].tasks.push(receive(0, 2));
+    graph.roles[2].tasks.push(receive(0, 3));
+    let guard = 7 * US;
+    let step = |kept| play(&graph, &network_of(4, crossbars(keeping(kept, guard)))).step;
+    let sent = 2 * 3 * (1_000_000 * BYTE + LATENCY) + 4 * US + 2 * (US + LATENCY);
+    assert_eq!(step(Keeping::No), Duration(sent + 4 * guard));
+    // Nothing turns for the second ring, nor for the message that goes where its edge went.
+    assert_eq!(step(Keeping::Needed), Duration(sent + 2 * guard));
+    // At first all ports are free and somebody needs them; the last message waits for the one
+    // before it.
+    assert_eq!(step(Keeping::Ahead), Duration(sent + 2 * guard));
+}
+
+#[test]
+fn ports_turn_ahead_while_their_workers_compute() {
+    for (computing, dark) in [(0, 7 * US), (3 * US, 4 * US), (9 * US, 0)] {
+        let graph = one_collective(CollectiveKind::AllGather, 4_000_000, &[computing; 4]);
+        let step = |kept| play(&graph, &network_of(4, crossbars(keeping(kept, 7 * US)))).step;
+        let sent = computing + 3 * (1_000_000 * BYTE + LATENCY);
+        assert_eq!(step(Keeping::Needed), Duration(sent + 7 * US));
+        assert_eq!(step(Keeping::Ahead), Duration(sent + dark), "{computing}");
+    }
+}
+
+#[test]
+fn circuits_that_are_kept_are_held() {
+    let rules = TurnRules { keeping: Keeping::Ahead, ..rules() };
+    let graph = one_collective(CollectiveKind::AllGather, 4_000_000, &[0; 2]);
+    assert!(refuse(&graph, &network_of(2, crossbars(rules))).contains("are held by rings, too"));
+}
+
 /// All-to-alls of two groups of three, and a ring of all six, whenever they are ready.
 fn busy_graph(sizes: &[u32], ready: &[u64]) -> TaskGraph {
     let mut graph = empty_graph(1, 2, 3);
@@ -457,10 +513,14 @@ proptest! {
         length in prop::option::of(4 * US..100 * US),
         method in prop::sample::select(vec![Method::Bvn, Method::Critical, Method::RoundRobin]),
         is_aligned in any::<bool>(),
+        kept in prop::sample::select(vec![Keeping::No, Keeping::Needed, Keeping::Ahead]),
     ) {
-        let timing = TurnTiming { length: length.map(Duration), is_aligned, ..rules().timing };
+        let is_held = kept != Keeping::No;
+        let length = length.filter(|_| !is_held).map(Duration);
+        let timing = TurnTiming { length, is_aligned, is_held, ..rules().timing };
         let finders = vec![finder(method, DECISION)];
-        let network = network_of(6, crossbars(TurnRules { timing, finders, ..rules() }));
+        let rules = TurnRules { timing, finders, keeping: kept, ..rules() };
+        let network = network_of(6, crossbars(rules));
         let mut graph = busy_graph(&sizes, &ready);
         let outcome = recorded(&graph, &network);
         let mut joined = 0;

@@ -13,6 +13,9 @@
 //! and waits again for what is left of it, in its old place: what runs in the background holds
 //! nobody up for more than a latency, or a slot of fixed length.
 //!
+//! Ports may keep their circuits until a block needs others ([`Keeping`]): as long as one kind of
+//! parallelism follows another with the same circuits, nothing turns (Opus, arXiv 2602.12521).
+//!
 //! Leaves out that an all-to-all could stop between its matchings, that those of its ports that are
 //! done could serve others, and failures during a step.
 
@@ -69,6 +72,19 @@ impl From<[u64; 2]> for Lateness {
     fn from([mean, seed]: [u64; 2]) -> Self {
         Self { mean: Duration(mean), seed }
     }
+}
+
+/// What ports do with circuits that their block is done with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Keeping {
+    /// Every turn begins dark.
+    #[default]
+    No,
+    /// They keep them, and turn when a block that has its ports needs others.
+    Needed,
+    /// They keep them, and turn for the next block while they are free, if its demand was known.
+    Ahead,
 }
 
 /// A way to find the matchings of an all-to-all.
@@ -129,6 +145,9 @@ pub struct TurnRules {
     /// Whether all ports wait for a late member: the next slot of everybody is delayed.
     #[serde(rename = "all_wait")]
     pub do_all_wait: bool,
+    /// What ports do with circuits afterwards.
+    #[serde(rename = "kept")]
+    pub keeping: Keeping,
 }
 
 impl TurnRules {
@@ -137,6 +156,9 @@ impl TurnRules {
     /// # Errors
     /// If they do not, or tiers are not in order.
     pub fn validate(&self) -> Result<(), Invalid> {
+        if self.keeping != Keeping::No && !self.timing.is_held {
+            return Err(Invalid::new("crossbar: circuits that are kept are held by rings, too"));
+        }
         let mut below = 0;
         for tier in &self.lower_tiers {
             if tier.reach <= below {
@@ -219,6 +241,8 @@ struct Block {
     timing: TurnTiming,
     /// When all that it needs but ports is there.
     ready: Time,
+    /// Whether its demand was known before it was ready.
+    is_known: bool,
     /// What is left of a ring.
     steps: Option<Steps>,
     /// What an all-to-all does in its turn.
@@ -264,6 +288,10 @@ pub(crate) struct Turns {
     /// Until then no slot begins, as all wait for a late member.
     paused_until: Time,
     carried: Vec<u64>,
+    /// The other end of the circuit that each has, or had last.
+    joined: Vec<u32>,
+    /// Since when each is free, if it is.
+    free_since: Vec<Time>,
     ports: Ports,
     blocks: Slab<Block>,
     /// Rings that have their turn.
@@ -286,6 +314,8 @@ impl Turns {
             servers: Vec::new(),
             paused_until: Time::ZERO,
             carried: Vec::new(),
+            joined: Vec::new(),
+            free_since: Vec::new(),
             ports: Ports::default(),
             blocks: Slab::default(),
             running: BTreeSet::new(),
@@ -303,6 +333,8 @@ impl Turns {
         self.rates.push(rate);
         self.servers.push(server);
         self.carried.push(0);
+        self.joined.push(u32::MAX);
+        self.free_since.push(Time::ZERO);
         self.ports.add();
     }
 
@@ -344,8 +376,9 @@ impl Turns {
         }
         let ready = now + late + matchings.deciding;
         let (place, ports) = (Some(place), ports.into_iter().collect());
-        let turn = None;
-        self.blocks[number] = Block { place, parts, ports, timing, ready, steps, matchings, turn };
+        let is_known = !matches!(shape, Together::AnyOrder { is_new: true });
+        self.blocks[number] =
+            Block { place, parts, ports, timing, ready, is_known, steps, matchings, turn: None };
         if self.rules.do_all_wait && late > Duration::ZERO {
             self.pause(now, now + late);
         }
@@ -424,32 +457,71 @@ impl Turns {
     }
 
     fn begin(&mut self, now: Time, number: u32) {
-        let block = &mut self.blocks[number];
+        let block = &self.blocks[number];
         let begin = block.timing.begin(now.max(self.paused_until));
         self.statistics.turns += 1;
         self.statistics.waiting += u128::from(begin.since(block.ready).0);
-        let Some(steps) = &block.steps else { return self.begin_matchings(begin, number) };
+        let dark = self.dark(begin, number);
+        self.join(number);
+        let block = &mut self.blocks[number];
+        let Some(steps) = &block.steps else { return self.begin_matchings(begin, dark, number) };
+        block.timing.guard = dark;
         let over = begin + block.timing.duration(steps);
         let end = self.queue.push(over, ARRIVALS, Event::Stop(number));
         block.turn = Some(Turn { begin, end, rest: None });
         self.running.insert(number);
     }
 
-    /// Begins an all-to-all.
-    fn begin_matchings(&mut self, begin: Time, number: u32) {
+    /// For how long after its begin the ports of a block still turn for its first circuits.
+    fn dark(&self, begin: Time, number: u32) -> Duration {
+        let (block, guard) = (&self.blocks[number], self.rules.timing.guard);
+        let is_joined = |part: &Part| {
+            let [from, to] = part.path.map(|link| link.0);
+            (self.joined[from as usize], self.joined[to as usize]) == (to, from)
+        };
+        let is_one_matching = block.steps.is_some() || block.matchings.slots == 1;
+        match self.rules.keeping {
+            Keeping::No => guard,
+            _ if is_one_matching && block.parts.iter().all(is_joined) => Duration::ZERO,
+            Keeping::Ahead if block.is_known => {
+                let free = block.ports.iter().map(|&port| self.free_since[port as usize]).max();
+                let idle = begin.since(free.expect("a block has ports"));
+                Duration(guard.0.saturating_sub(idle.0))
+            }
+            Keeping::Needed | Keeping::Ahead => guard,
+        }
+    }
+
+    /// Joins the ports of a block as they are at the end of its turn.
+    fn join(&mut self, number: u32) {
+        let block = &self.blocks[number];
+        let own = block.parts.iter().map(|part| part.path.map(|link| link.0));
+        let circuits = block.matchings.circuits.iter().map(|held| [held.from, held.to]);
+        let last: Vec<[u32; 2]> =
+            if block.steps.is_some() { own.collect() } else { circuits.collect() };
+        for [from, to] in last {
+            self.joined[from as usize] = to;
+            self.joined[to as usize] = from;
+        }
+    }
+
+    /// Begins an all-to-all, whose ports turn for so long before its first matching.
+    fn begin_matchings(&mut self, begin: Time, dark: Duration, number: u32) {
         let block = &self.blocks[number];
         let plan = &block.matchings;
         self.statistics.slots += plan.slots;
+        let spared = block.timing.guard.0 - dark.0;
+        let earlier = |after: Duration| Duration(after.0.saturating_sub(spared));
         for (part, &arrival) in block.parts.iter().zip(&plan.arrivals) {
-            self.queue.push(begin + arrival, ARRIVALS, Event::Arrival(*part));
+            self.queue.push(begin + earlier(arrival), ARRIVALS, Event::Arrival(*part));
         }
-        self.queue.push(begin + plan.end, OTHERS, Event::Over(number));
+        self.queue.push(begin + earlier(plan.end), OTHERS, Event::Over(number));
         if let Some(record) = &mut self.record {
             record.extend(plan.circuits.iter().map(|held| CircuitTurn {
                 from: LinkId(held.from),
                 to: LinkId(held.to),
-                begin: begin + held.begin,
-                end: begin + held.end,
+                begin: begin + earlier(held.begin),
+                end: begin + earlier(held.end),
             }));
         }
     }
@@ -544,6 +616,9 @@ impl Turns {
             self.blocks.free(number);
             ports
         };
+        for &port in &ports {
+            self.free_since[port as usize] = now;
+        }
         for place in self.ports.free(&ports) {
             self.advance(now, place.block);
         }

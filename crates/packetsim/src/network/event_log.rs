@@ -87,22 +87,10 @@ impl EventLog {
 mod tests {
     use super::*;
     use crate::flow::PacketFlowId;
-    use crate::network::slab::NO_PACKET;
     use crate::packet::PacketKind;
 
     fn packet(flow: u32) -> Packet {
-        Packet {
-            next_arrival: Time::ZERO,
-            flow: PacketFlowId(flow),
-            sequence: 7,
-            value: 0,
-            next: NO_PACKET,
-            size: 64,
-            path: 0,
-            ingress: 0,
-            kind: PacketKind::Data,
-            flags: 0,
-        }
+        Packet::data(flow, 7, 64)
     }
 
     #[test]

@@ -218,26 +218,12 @@ impl PlaneWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::PacketFlowId;
-    use crate::network::slab::NO_PACKET;
-    use crate::packet::PacketKind;
 
     const PORT: PacketLinkId = PacketLinkId(4);
     const PEER: NicId = NicId(7);
 
     fn packet(sequence: u32) -> Packet {
-        Packet {
-            next_arrival: Time::ZERO,
-            flow: PacketFlowId(0),
-            sequence,
-            value: 0,
-            next: NO_PACKET,
-            size: 100,
-            path: 0,
-            ingress: 0,
-            kind: PacketKind::Data,
-            flags: 0,
-        }
+        Packet::data(0, sequence, 100)
     }
 
     fn watch() -> (PlaneWatch, u32) {

@@ -175,24 +175,30 @@ impl std::ops::IndexMut<PacketId> for PacketSlab {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::flow::PacketFlowId;
-    use crate::packet::PacketKind;
-
-    fn packet(sequence: u32) -> Packet {
-        Packet {
+impl Packet {
+    /// Data of a flow that nothing has queued yet.
+    pub(crate) fn data(flow: u32, sequence: u32, size: u16) -> Self {
+        Self {
             next_arrival: Time::ZERO,
-            flow: PacketFlowId(0),
+            flow: crate::flow::PacketFlowId(flow),
             sequence,
             value: 0,
             next: NO_PACKET,
-            size: 100,
+            size,
             path: 0,
             ingress: 0,
-            kind: PacketKind::Data,
+            kind: crate::packet::PacketKind::Data,
             flags: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(sequence: u32) -> Packet {
+        Packet::data(0, sequence, 100)
     }
 
     fn sequences(slab: &PacketSlab, chain: Chain) -> Vec<u32> {

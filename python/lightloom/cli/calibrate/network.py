@@ -150,8 +150,8 @@ def _gpu_of(paths: tuple[Path, ...]) -> str | None:
     """The GPU of the catalog that all files are of, by what they call it."""
     from lightloom.study.calibration.network.read import gpus_named
 
-    found = set()
+    gpus = set()
     for called in {called for path in paths for called in gpus_named(path)}:
         words = called.lower().replace("-", " ").split()
-        found |= {name for name in gpu_names() if name in words}
-    return found.pop() if len(found) == 1 else None
+        gpus |= {name for name in gpu_names() if name in words}
+    return gpus.pop() if len(gpus) == 1 else None

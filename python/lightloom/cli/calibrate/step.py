@@ -59,7 +59,7 @@ def _run(call: CommandCall) -> None:
         raise InputError(f"FABRIC {expected_one_of(name, by_name)}")
     with TerminalMonitor(remarks_console(), lambda _: None, patience_s=1.0) as monitor:
         recorded = read_kineto(options.recorded, monitor.progress)
-    found = step_error(name, by_name[name].mean_s, by_name[name].plan, recorded)
+    error = step_error(name, by_name[name].mean_s, by_name[name].plan, recorded)
     outputs.print_and_write(
-        lambda console: print_step_error(found, console), lambda: step_error_as_json(found)
+        lambda console: print_step_error(error, console), lambda: step_error_as_json(error)
     )

@@ -41,6 +41,11 @@ NOTES = (
     "change. Once begun, a change is carried through, also on Ctrl-C."
 )
 _MAX_PLAN_BYTES = 1 << 26
+#: what stands for the answer where nobody can be asked: of a change, and of a rollback
+_WITHOUT_ASKING = (
+    "a plan of lightloom control plan --json, or --yes",
+    "--yes, or lightloom control apply a plan of lightloom control rollback --json",
+)
 
 
 class ApplyOptions(TargetOptions):
@@ -122,7 +127,7 @@ async def apply_shown(
         if asks:
             confirm(f"T{planned.why[1:]}? {dark} will go dark", "--yes")
     elif asks and not (change and is_empty):
-        confirm(_question(document), "a plan of lightloom control plan --json, or --yes")
+        confirm(_question(document), _WITHOUT_ASKING[planned.kind == "roll-back"])
     await _make(operator, planned, outputs, document, checks=asks, at_once=at_once)
 
 
@@ -146,17 +151,12 @@ async def _make(
     checks: bool = True,
     at_once: bool = False,
 ) -> None:
-    from lightloom.cli.control.show import report_lines
-    from lightloom.control.refusals import ControlError
+    from lightloom.cli.control.show import check_done, report_lines
 
     report = await operator.apply(planned, checks=checks, at_once=at_once)
     outputs.say(*report_lines(report))
     outputs.write_json({**content, **report})
-    if report["failed"]:
-        raise ControlError(
-            f"not as wanted: {show_things(len(report['failed']), 'circuit')} "
-            f"({report['result']}); see above"
-        )
+    check_done(report["failed"], "not as wanted", f" ({report['result']})")
 
 
 def _read_plan(options: ApplyOptions) -> PlannedChange:

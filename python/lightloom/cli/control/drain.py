@@ -28,8 +28,8 @@ EXAMPLES = (
 )
 NOTES = (
     "Parts are nic, link, transceiver, eps and gpu (server/number), server, port and switch. "
-    "Their circuits are deleted once the job has drained them, and avoided until lightloom control "
-    "resume, also after a restart."
+    "Their circuits are deleted, while the region is served once its job has drained them, and "
+    "avoided until lightloom control resume, also after a restart."
 )
 
 
@@ -73,15 +73,20 @@ def _run(call: CommandCall) -> None:
 
 
 async def _drain(options: DrainOptions, outputs: Outputs) -> None:
+    from lightloom.cli.control.show import check_done
     from lightloom.control.operator import operator_of
 
     async with operator_of(options.region, log_of_command()) as operator:
         why = options.why or ""
         reply = await operator.drain(options.parts, why, at_once=options.at_once)
         say_response(reply, outputs)
+        check_done(reply["failed"], "not deleted")
 
 
 def say_response(reply: Document, outputs: Outputs) -> None:
     """Print what follows from the parts that are out of service."""
+    from lightloom.cli.control.show import problem_lines
+
     outputs.say(*(reply["response"] or ["everything is in service"]))
+    outputs.say(*problem_lines(reply.get("failed", {})))
     outputs.write_json(reply)

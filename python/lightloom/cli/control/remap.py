@@ -70,6 +70,8 @@ async def _remap(options: RemapOptions, outputs: Outputs) -> None:
             if document["map"]:
                 await apply_shown(operator, document, outputs, asks=asks, at_once=options.at_once)
                 return
+        held = document["region"]["held"]
+        document |= {"result": "unchanged", "number": None, "after": held, "failed": {}}
     else:
         region = open_region(options.region, log_of_command(), is_read_only=True)
         async with looking_at(region) as controller:

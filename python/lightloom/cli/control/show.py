@@ -122,7 +122,8 @@ def _map_lines(document: Document) -> Iterator[str]:
         return
     yield from (f"  {line}" for line in document["map"])
     yield from (f"  delete {line}" for line in document["dark"])
-    yield f"  {show_things(len(document['change']['unchanged']), 'circuit')} not touched"
+    if unchanged := document["change"]["unchanged"]:
+        yield f"  {show_things(len(unchanged), 'circuit')} not touched"
 
 
 def report_lines(report: Document) -> Iterator[str]:
@@ -134,8 +135,26 @@ def report_lines(report: Document) -> Iterator[str]:
     seconds = sum(report["timings"].values())
     number = "" if report["number"] is None else f" (change {report['number']})"
     yield f"{report['result']}{number} in {show_time(seconds)}: {circuits}"
-    for circuit, problem in report["failed"].items():
-        yield f"  {circuit}: {problem}"
+    yield from problem_lines(report["failed"])
+
+
+def problem_lines(failed: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with each circuit."""
+    yield from (f"  {circuit}: {problem}" for circuit, problem in failed.items())
+
+
+def check_done(failed: Mapping[str, str], problem: str, result: str = "") -> None:
+    """Let a command fail whose change was not made in full; the circuits are printed before.
+
+    Raises
+    ------
+    ControlError
+        If there are some.
+    """
+    from lightloom.control.refusals import ControlError
+
+    if failed:
+        raise ControlError(f"{problem}: {show_things(len(failed), 'circuit')}{result}; see above")
 
 
 def entry_line(entry: JournalEntry) -> str:

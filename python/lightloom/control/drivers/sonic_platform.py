@@ -35,11 +35,11 @@ def described(description: SwitchDescription, summary: str) -> SwitchDescription
 
 def equipment_of(power_supplies: str, fans: str, sensors: str) -> tuple[EquipmentStatus, ...]:
     """Return power supplies, fans and sensors, and what is wrong with each, from their tables."""
-    found = [
+    equipment = [
         _status(row, "PSU", "power supply", is_present=row.get("Status", "") != "NOT PRESENT")
         for row in _rows(power_supplies)
     ]
-    found += [
+    equipment += [
         _status(row, "FAN", "fan", is_present=row.get("Presence", "").lower() == "present")
         for row in _rows(fans)
     ]
@@ -47,8 +47,8 @@ def equipment_of(power_supplies: str, fans: str, sensors: str) -> tuple[Equipmen
         name = row.get("Sensor", "")[:_MAX_TEXT]
         is_warm = row.get("Warning", "").lower() == "true"
         problem = f"is at {row.get('Temperature', '?')[:_MAX_TEXT]} °C" if is_warm else ""
-        found.append(EquipmentStatus(name, "temperature sensor", problem=problem))
-    return tuple(found)
+        equipment.append(EquipmentStatus(name, "temperature sensor", problem=problem))
+    return tuple(equipment)
 
 
 def _rows(text: str) -> Iterable[Row]:

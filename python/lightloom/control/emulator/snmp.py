@@ -95,24 +95,24 @@ class SnmpService(asyncio.DatagramProtocol):
             api.apiPDU.set_error_index(answer, 1)
             return bytes(self._write(reply))
         if kind is api.GetRequestPDU:
-            found = [(name, self._value(objects, name)) for name in asked]
+            held_values = [(name, self._value(objects, name)) for name in asked]
         elif kind in (api.GetNextRequestPDU, api.GetBulkRequestPDU):
             num_single, num_repeats = len(asked), 0
             if kind is api.GetBulkRequestPDU:
                 num_single = max(int(api.apiBulkPDU.get_non_repeaters(request)), 0)
                 num_repeats = max(int(api.apiBulkPDU.get_max_repetitions(request)), 0)
-            found = list(self._following(objects, asked, num_single, num_repeats))
+            held_values = list(self._following(objects, asked, num_single, num_repeats))
         else:
             return None
-        rows = [(self._names.ObjectName(name), value) for name, value in found]
+        rows = [(self._names.ObjectName(name), value) for name, value in held_values]
         api.apiPDU.set_varbinds(answer, rows)
         return bytes(self._write(reply))
 
     def _value(self, objects: Mapping[Oid, SnmpObject], name: Oid) -> Any:
         """Return what an object holds, or that there is none."""
-        found = objects.get(name)
-        if found is not None:
-            return getattr(self._api, found.type)(found.read())
+        entry = objects.get(name)
+        if entry is not None:
+            return getattr(self._api, entry.type)(entry.read())
         is_column = any(other[:-1] == name[:-1] for other in objects)
         return self._api.NoSuchInstance("") if is_column else self._api.NoSuchObject("")
 

@@ -36,7 +36,7 @@ from lightloom.study.compare.repair import repair_of
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.scenario import DemandOptions, Scenario, packet_options
 from lightloom.trace.step.build import TraceWorkload
-from lightloom.units import show_count
+from lightloom.units import show_count, show_things
 from lightloom.workload.build import Workload, build, rebuild
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.options import WorkloadOptions
@@ -194,7 +194,8 @@ class Job(ABC):
         if (seeds, steps) != (scenario.seeds, scenario.steps):
             alike = "every seed" if self.changes else "every seed and step"
             parts.append(f"the same for {alike}")
-        return f"demand: {source}; {len(samples)} samples per fabric: {', '.join(parts)}"
+        counted = show_things(len(samples), "sample")
+        return f"demand: {source}; {counted} per fabric: {', '.join(parts)}"
 
     def plan_summary(self) -> list[str]:
         """The plan, where it comes from, and its memory, in lines; none of a program."""
@@ -431,8 +432,8 @@ class ModelJob(Job):
             + (f" VPP{plan.vpp}" if plan.vpp > 1 else "")
             + (f" ETP{plan.etp}" if plan.etp != plan.tp else "")
             + f" (dense DP {plan.dense_dp}{_ZERO[self.sharded]}); "
-            f"{plan.micro_batches} micro-batches of {plan.micro_batch_size} x {plan.seq_len} "
-            f"tokens; {plan.tokens_per_step:,} tokens per step",
+            f"{show_things(plan.micro_batches, 'micro-batch')} of {plan.micro_batch_size} x "
+            f"{plan.seq_len} tokens; {plan.tokens_per_step:,} tokens per step",
             *filter(None, [self._inside_servers()]),
             *([f"plan from: {'; '.join(plan.provenance)}"] if plan.provenance else []),
         ]

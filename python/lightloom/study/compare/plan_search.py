@@ -303,7 +303,7 @@ def _searched(
     jobs = []
     for choice, kept_by in _by_plan(fabrics, predicted):
         where = PLAIN if choice is predicted[0] else kept_by[0]
-        text = f"search: of {len(predicted)} plans that fit, the shortest predicted step"
+        text = f"search: of {len(predicted):,} plans that fit, the shortest predicted step"
         if len(predicted) > 1:
             text += f" on {where.name}: {title(choice.plan)} {show_time(choice.on(where), 3)}"
         degrees = sorted(scenario.plan.degrees.items())

@@ -525,8 +525,8 @@ class Scenario(Strict):
     )
     seeds: Annotated[Whole, Field(le=10_000)] = Field(
         3,
-        description="Number of random demands, each simulated on every fabric; if left out, a long"
-        " step takes the third only where two disagree.",
+        description="Number of random demands, each simulated on every fabric; of a long step those"
+        " after the first in part.",
     )
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = Field(
         0, description="Seed of the random numbers; the first one where several are used."

@@ -27,6 +27,7 @@ from lightloom.study.compare.scenario import (
 )
 from lightloom.trace.importers.open import read_any
 from lightloom.trace.step.build import StepBuilder, TracedStep, TraceWorkload
+from lightloom.units import show_things
 from lightloom.workload.compute import ComputeModel
 
 #: options of the demand that a trace has a use for
@@ -131,7 +132,7 @@ class TraceJob(StepJob):
             return super().demand_line()
         rows = "as recorded; of other ranks as the recorded ones say"
         routing = rows if self.has_routing else "none"
-        return f"demand: {routing}; {len(self.samples())} samples per fabric"
+        return f"demand: {routing}; {show_things(len(self.samples()), 'sample')} per fabric"
 
     def inputs(self) -> dict[str, Any]:
         """The program and its trace."""

@@ -182,8 +182,8 @@ def _parts(scenario: Scenario) -> tuple[str, ...]:
     scenario = with_servers(scenario, model_of(scenario))
     cluster = cluster_of(scenario, load_gpu(scenario.cluster.gpu))
     clusters = [fabric.adapt(cluster) for fabric in load_fabrics(scenario)]
-    servers = min(one.servers for one in clusters)
-    nics = min(one.nics_per_server for one in clusters)
+    servers = min(cluster.servers for cluster in clusters)
+    nics = min(cluster.nics_per_server for cluster in clusters)
     places = [servers * (2 * quarter + 1) // 8 for quarter in range(4)]
     named = [f"{kind}:{place}" for kind in ("server", "gpu") for place in places]
     named = [name + "/0" * name.startswith("gpu") for name in named]
@@ -292,7 +292,9 @@ def _power(
 ) -> Iterator[FailureClass]:
     """Racks and rows, all of whose servers fail at once, each as the worst of servers."""
     rates = setting.rates
-    longer = max((one.longer_share for one in classes if one.kind == "server"), default=0.0)
+    longer = max(
+        (failure.longer_share for failure in classes if failure.kind == "server"), default=0.0
+    )
     sizes = {"rack": rates.servers_per_rack.value, "row": rates.servers_per_row.value}
     # of servers of 8 GPUs
     larger = max(1.0, cluster.gpus_per_server / 8)
@@ -441,7 +443,7 @@ def cheapest_spares(cases: Sequence[FabricCase]) -> int:
     def usd(number: int) -> float:
         return sum(math.log(case.usd_per_step(number)) for case in cases)
 
-    return min((one.spares for one in cases[0].by_spares), key=usd)
+    return min((case.spares for case in cases[0].by_spares), key=usd)
 
 
 def _intervals(

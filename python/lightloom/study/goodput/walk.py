@@ -101,14 +101,14 @@ def _changes_of(outages: Outages) -> _Changes:
     at, what = np.minimum(at[:, :kept], outages.horizon_s), what[:, :kept]
     pace, cause = np.ones(at.shape), np.full(at.shape, nothing)
     servers, stopped = np.zeros(at.shape, np.int64), np.zeros(at.shape, bool)
-    for number, one in enumerate(classes):
-        if one.repair_s <= 0:
+    for number, failure in enumerate(classes):
+        if failure.repair_s <= 0:
             continue
         out = np.cumsum((what == number).astype(int) - (what == -1 - number), axis=1)
-        slower = (out > 0) & (one.pace < pace)
-        pace[slower], cause[slower] = one.pace, number
-        servers += one.servers * out
-        stopped |= (out > 0) & one.stops
+        slower = (out > 0) & (failure.pace < pace)
+        pace[slower], cause[slower] = failure.pace, number
+        servers += failure.servers * out
+        stopped |= (out > 0) & failure.stops
     return _Changes(at, what, pace, cause, servers, stopped)
 
 
@@ -255,17 +255,17 @@ def _columns(spent: Mapping[str, Floats]) -> dict[str, Floats]:
     }
 
 
-def _must_restart(one: FailureClass) -> bool:
-    return one.interrupts or one.stops or one.servers > 0
+def _must_restart(failure: FailureClass) -> bool:
+    return failure.interrupts or failure.stops or failure.servers > 0
 
 
 def _flags(classes: Sequence[FailureClass]) -> tuple[Bools, Bools]:
     """Whether a change interrupts, and whether on purpose: by class, nothing, and repairs."""
     # a negative number of a repair counts from the end: -1 is that of class 0
     puts_back = [
-        _must_restart(one) and one.longer_share > NOT_WORTH_A_RESTART and not one.stops
-        for one in classes
+        _must_restart(failure) and failure.longer_share > NOT_WORTH_A_RESTART and not failure.stops
+        for failure in classes
     ]
     interrupts = [*(map(_must_restart, classes)), False, *puts_back[::-1]]
-    is_planned = [*(one.is_planned for one in classes), False, *(True for _ in classes)]
+    is_planned = [*(failure.is_planned for failure in classes), False, *(True for _ in classes)]
     return np.array(interrupts, dtype=bool), np.array(is_planned, dtype=bool)

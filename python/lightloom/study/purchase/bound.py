@@ -164,8 +164,10 @@ def _busiest(graph: TaskGraph, demand: DemandTable) -> Floats:
     for number, group in enumerate(groups):
         servers = graph.worker_server[group]
         away = counts[number] * (servers[:, None] != servers[None, :])
-        by_server = [(away[:, servers == one].sum(axis=(1, 2)), away[:, :, servers == one].sum(
-            axis=(1, 2))) for one in np.unique(servers)]  # fmt: skip
+        by_server = [
+            (away[:, is_own].sum(axis=(1, 2)), away[:, :, is_own].sum(axis=(1, 2)))
+            for is_own in (servers == server for server in np.unique(servers))
+        ]
         most = np.max([np.maximum(out, into) for out, into in by_server], axis=0)
         busiest = np.minimum(busiest, most)
     return busiest

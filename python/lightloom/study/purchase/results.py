@@ -185,7 +185,8 @@ class PurchaseAdvice(ShownRows):
             "front": list(self.front),
             "outcomes": self.outcomes,
             "candidates": [
-                asdict(one) | {"step_time_s": one.step_time_s} for one in self.candidates
+                asdict(candidate) | {"step_time_s": candidate.step_time_s}
+                for candidate in self.candidates
             ],
             "effects": [asdict(effect) for effect in self.effects],
             "lead_share": self.lead_share,

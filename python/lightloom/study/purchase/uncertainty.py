@@ -243,11 +243,13 @@ class Uncertainty:
             return [], None
         effects = []
         base = self._base(self._contenders)
-        for one in ranges:
-            ends = [self.lead(*one.at(end, base)) for end in (-1.0, 1.0)]
+        for spread in ranges:
+            ends = [self.lead(*spread.at(end, base)) for end in (-1.0, 1.0)]
             (low, best_low), (high, best_high) = ends
             now = self.lead({}, base)[0]
-            effects.append(InputEffect(one.name, *one.words, now, low, high, best_low, best_high))
+            effects.append(
+                InputEffect(spread.name, *spread.words, now, low, high, best_low, best_high)
+            )
         first, total, leads = sobol_indices(
             lambda points: self._leads(points, ranges), len(ranges), np.random.default_rng(seed)
         )
@@ -290,12 +292,12 @@ class Uncertainty:
             usd = np.zeros(len(points))
             step_s = np.full(len(points), trial.step_s)
             left = dict(self._bills[number])
-            for column, one in enumerate(ranges):
+            for column, spread in enumerate(ranges):
                 values = points[:, column]
-                if one.ratios is None:
-                    usd += left.pop(one.name, 0.0) * np.exp(values * one.price)
+                if spread.ratios is None:
+                    usd += left.pop(spread.name, 0.0) * np.exp(values * spread.price)
                 else:
-                    step_s *= one.ratio(number, values)
+                    step_s *= spread.ratio(number, values)
             usd += sum(left.values())
             power_w = trial.candidate.costs.cluster_power.total_w
             tokens_per_s = trial.candidate.site.tokens / step_s

@@ -403,7 +403,13 @@ def _hold(comparison: ScheduleComparison, relay: bool) -> None:
     if problem.budget.previous is None:
         comparison.held = schedule.allocate_region(problem.demand, region, method="static")
     else:
-        comparison.held = schedule.route(problem.demand, problem.budget.previous, region)
+        try:
+            comparison.held = schedule.route(problem.demand, problem.budget.previous, region)
+        except InputError as error:
+            if problem.budget.failed is None:
+                raise
+            advice = "leave circuits that end at failed parts out of those held"
+            raise InputError(f"{error}; {advice}") from None
     if relay:
         comparison.held_relayed = schedule.relay(problem.demand, comparison.held.circuits, region)
 

@@ -115,8 +115,8 @@ class SharedResult(ShownRows):
 
     def __repr__(self) -> str:
         best = {fabric: self.best(fabric) for fabric in self.fabrics}
-        found = (f"{name} {best[name].placement} {best[name].speed:.3f}" for name in best)
-        return f"SharedResult({', '.join(found)})"
+        bests = (f"{name} {best[name].placement} {best[name].speed:.3f}" for name in best)
+        return f"SharedResult({', '.join(bests)})"
 
     @property
     def fabrics(self) -> tuple[str, ...]:

@@ -110,11 +110,11 @@ class SweepDesign:
             group = self.groups[column]
             if self.drawn is None:
                 rest, index = divmod(rest, len(group[0].values))
-                found = [axis.values[index] for axis in group]
+                chosen = [axis.values[index] for axis in group]
             else:
                 index = 0
-                found = [axis.at(float(self.drawn[number, column])) for axis in group]
-            for axis, value in zip(group, found, strict=True):
+                chosen = [axis.at(float(self.drawn[number, column])) for axis in group]
+            for axis, value in zip(group, chosen, strict=True):
                 values[axis.name], indices[axis.name] = value, index
         known = {**self.base, **values}
         for group in self.groups:

@@ -21,21 +21,6 @@ class NumberSet:
         for number in numbers:
             self.add(number)
 
-    @classmethod
-    def of_text(cls, text: str) -> NumberSet:
-        """The set that a text means.
-
-        Raises
-        ------
-        ValueError
-            If it is no such text.
-        """
-        numbers = cls()
-        for part in filter(None, text.split(",")):
-            first, _, last = part.partition("-")
-            numbers.add_range(range(int(first), int(last or first) + 1))
-        return numbers
-
     def add(self, number: int) -> None:
         """Add a number."""
         self.add_range(range(number, number + 1))

@@ -62,15 +62,19 @@ def switch_map(
     first = _at_rate(single, options.rates[-1])
     job = planned_jobs(first, watcher)[0]
     jobs = {rate: prepare(_at_rate(single, rate), job.fitted) for rate in options.rates}
-    for one in jobs.values():
-        _check_degrees(one, options)
+    for prepared in jobs.values():
+        _check_degrees(prepared, options)
     watcher.begun(job.opening() + job.plan_summary(), job.warnings())
     varied = list(_variants(first, job)) if options.variants else []
     steps = len(jobs) * len(options.degrees) + len(varied)
     work = _Work(watcher, steps, options)
-    curves = [curve for one in jobs.values() for curve in work.curves(one, "", options.degrees)]
+    curves = [
+        curve for prepared in jobs.values() for curve in work.curves(prepared, "", options.degrees)
+    ]
     variants = [
-        curve for name, one in varied for curve in work.curves(one, name, options.degrees[-1:])
+        curve
+        for name, prepared in varied
+        for curve in work.curves(prepared, name, options.degrees[-1:])
     ]
     return SwitchMap(
         {

@@ -314,7 +314,7 @@ def test_a_matrix_is_one_sample(scenario, tmp_path):
     assert job.samples() == [Sample(0, 0)]
     result = compare(job.scenario)
     line = next(line for line in result.inputs["summary"] if line.startswith("demand: "))
-    assert line.endswith("1 samples per fabric: 1 seed x 1 step, the same for every seed and step")
+    assert line.endswith("1 sample per fabric: 1 seed x 1 step, the same for every seed and step")
 
 
 def test_a_dense_model_has_no_demand(scenario):

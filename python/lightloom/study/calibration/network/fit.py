@@ -199,7 +199,7 @@ class Machines:
             }
         )
         found = run_collectives(scenario, links=links, model=_model_of(reading))
-        seconds = {one.collective: one.time_s for one in found}
+        seconds = {timed.collective: timed.time_s for timed in found}
         return np.full(len(reading.points), seconds[reading.test])
 
     def _sent(self, reading: Reading, links: Interconnect) -> Floats:

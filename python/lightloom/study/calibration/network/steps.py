@@ -69,17 +69,17 @@ def read_step(
         if place not in points or _pace(point) < _pace(points[place]):
             points[place] = point
     name = shown_path(path)
-    found = []
+    readings = []
     for (test, servers), points in shortest.items():
         sizes = tuple(points[place] for place in sorted(points))
         if sizes[-1].size_bytes >= SMALLEST:
-            found.append(Reading(f"{name}: {test}", test, servers, sizes, any_sizes=True))
-    if not found:
+            readings.append(Reading(f"{name}: {test}", test, servers, sizes, any_sizes=True))
+    if not readings:
         raise InputError(
             f"{name}: no collective of 256 KiB or more says its size, its ranks and its time; "
             "record steps with ProfilerActivity.CUDA and a process group of NCCL"
         )
-    return found
+    return readings
 
 
 def _timed(trace: Trace) -> Iterator[Call]:
