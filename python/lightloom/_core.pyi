@@ -327,8 +327,7 @@ def packet_profile(name: str, rate_bps: int, network: _Given | None) -> list[_Va
 def packet_topology(network: _Given) -> tuple[list[str], list[tuple[int, int]]]: ...
 def packet_simulate(
     network: _Given,
-    config: _Given,
-    transport: _Given,
+    classes: Sequence[_Given],
     flows: _Given,
     operations: _Given | None,
     run: _Given,

@@ -56,6 +56,7 @@ def packet_request(rng, transport):
         "size_bytes": integers(rng, np.uint64, count, [0, 1, 4_096, 10**5, 10**6]),
         "start_ps": integers(rng, np.uint64, count, [0, 0, 1_000, 10**8]),
         "priority": integers(rng, np.uint8, count, [0, 0, 1, 7]),
+        "class": np.zeros(count, np.uint8),
         "source_nic": nics,
         "destination_nic": nics,
         "route_starts": np.zeros(0, np.uint64),
@@ -77,7 +78,11 @@ def packet_request(rng, transport):
     config, parameters = _core.packet_profile(transport, rate_bps, None)
     config["routing"], config["seed"] = rng.choice([*choices("routing")]), rng.randrange(3)
     config["flowlet_gap_ps"] = rng.choice([0, 10**5])
-    return [network, config, parameters, flows, operations(rng, count), run]
+    classes = [{"config": config, "transport": parameters}]
+    if rng.random() < 0.3:
+        classes *= 2
+        flows["class"] = flows["priority"] % 2
+    return [network, classes, flows, operations(rng, count), run]
 
 
 def circuits(rng):
@@ -143,8 +148,8 @@ def make_small(thing, *names):
             values[name] = 64
 
 
-def simulate(network, config, transport, flows, operations, run, continues):
-    report = _core.packet_simulate(network, config, transport, flows, operations, run, continues)
+def simulate(network, classes, flows, operations, run, continues):
+    report = _core.packet_simulate(network, classes, flows, operations, run, continues)
     look(report)
 
 

@@ -66,6 +66,19 @@ fn print_balance(balance: Balance, events: u64) {
     );
 }
 
+/// A flow that starts at once.
+fn flow(from: u32, to: u32, megabytes: f64) -> FlowSpec {
+    FlowSpec {
+        source: NicId(from),
+        destination: NicId(to),
+        size: Bytes((megabytes * 1e6) as u64),
+        start: Time::ZERO,
+        priority: 0,
+        class: 0,
+        route: None,
+    }
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let word =
@@ -90,10 +103,7 @@ fn main() {
     };
     let mut network = network.expect("a valid configuration");
     for (from, to) in pairs(hosts, &pattern, seed) {
-        let size = Bytes((megabytes * 1e6) as u64);
-        let (source, destination) = (NicId(from), NicId(to));
-        let spec =
-            FlowSpec { source, destination, size, start: Time::ZERO, priority: 0, route: None };
+        let spec = flow(from, to, megabytes);
         network.add_flow(&spec).expect("hosts are joined");
     }
     let (begin, clock) = (processor_time(), std::time::Instant::now());

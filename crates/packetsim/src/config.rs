@@ -199,6 +199,38 @@ impl Config {
         matches!(self.balancing, Valiant | UgalLocal | UgalGlobal)
     }
 
+    /// What of queues differs from those of another configuration, if anything does.
+    pub(crate) fn queue_difference(&self, other: &Self) -> Option<&'static str> {
+        let trims = self.overflow == Overflow::Trim;
+        let differs = [
+            (self.queue_bytes != other.queue_bytes, "size_bytes"),
+            (self.control_queue_bytes != other.control_queue_bytes, "control_size_bytes"),
+            (self.control_priority != other.control_priority, "control_priority"),
+            (self.overflow != other.overflow, "overflow"),
+            (self.early_drop != other.early_drop, "early_drop"),
+            (self.ecn != other.ecn, "ecn"),
+            (self.pfc != other.pfc, "pfc"),
+            (trims && self.header != other.header, "header_bytes"),
+        ];
+        differs.into_iter().find_map(|(differs, what)| differs.then_some(what))
+    }
+
+    /// These settings of packets, queues and paths of a class of traffic, on a network that has
+    /// others.
+    pub(crate) fn on_network_of(self, other: &Self) -> Self {
+        Self {
+            links_fail: other.links_fail,
+            highest_priority: other.highest_priority,
+            balancing: other.balancing,
+            flowlet_gap: other.flowlet_gap,
+            plane_silence: other.plane_silence,
+            shared_buffer: other.shared_buffer,
+            loss: other.loss,
+            seed: other.seed,
+            ..self
+        }
+    }
+
     /// Checks sizes and thresholds.
     ///
     /// # Errors

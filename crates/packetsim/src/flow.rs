@@ -28,6 +28,10 @@ pub struct FlowSpec {
     pub start: Time,
     /// Its priority: ports send packets of higher ones first.
     pub priority: u8,
+    /// Its class of traffic, see [`PacketScenario::classes`].
+    ///
+    /// [`PacketScenario::classes`]: crate::PacketScenario::classes
+    pub class: u8,
     /// The links that it takes, instead of shortest paths by hash; acknowledgements take the
     /// reverse route.
     pub route: Option<Vec<PacketLinkId>>,

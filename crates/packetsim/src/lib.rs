@@ -62,7 +62,7 @@ pub use report::{
 };
 pub use run::{RunningScenario, simulate};
 pub use sampling::Sampling;
-pub use scenario::{CircuitSwitching, PacketScenario};
+pub use scenario::{CircuitSwitching, PacketScenario, TrafficClass};
 pub use scenes::{SceneHops, Scenes};
 pub use series::SeriesSampling;
 pub use topology::{Cable, Dragonfly, LinkSpec, NicId, NodeId, PacketLinkId, Topology};

@@ -1,28 +1,39 @@
 //! What makes a network slower or better than any that is built, without being wrong: a line each.
 
-use crate::config::PathChoice;
+use crate::config::{Config, PathChoice};
 use crate::flow::PacketFlowId;
 use crate::network::core::{Core, sent_bytes};
-use crate::scenario::PacketScenario;
+use crate::scenario::{PacketScenario, TrafficClass};
 use crate::transport::{Recovery, TransportKind};
 use lightloom_model::{Duration, Rate};
 
 /// All lines about a scenario whose flows `core` has.
 pub(crate) fn remarks(scenario: &PacketScenario, core: &Core) -> Vec<String> {
-    let found = [
-        short_window(scenario.transport, core),
-        short_pauses(core),
-        endless(scenario.transport, core),
-        overtaken(scenario.transport, core),
-    ];
-    found.into_iter().flatten().collect()
+    let of_class = |(class, TrafficClass { transport, .. }): (usize, TrafficClass)| {
+        let config = core.config_of_class(class);
+        [
+            short_window(transport, class, core),
+            short_pauses(config, core),
+            endless(transport, config),
+            overtaken(transport, config, core),
+        ]
+    };
+    let found = scenario.all_classes().enumerate().flat_map(of_class);
+    let mut lines: Vec<String> = Vec::new();
+    for line in found.flatten() {
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// A window that is given and holds less than the round trip of a flow that is longer.
-fn short_window(transport: TransportKind, core: &Core) -> Option<String> {
+fn short_window(transport: TransportKind, class: usize, core: &Core) -> Option<String> {
     let packets = transport.given_window()?;
-    let window = packets * f64::from(core.config().packet_bytes());
+    let window = packets * f64::from(core.config_of_class(class).packet_bytes());
     let flows = (0..core.flow_count() as u32).map(PacketFlowId);
+    let flows = flows.filter(|&flow| core.class_of(flow) == class);
     let longer = flows.filter(|flow| f64::from(core.flow(*flow).packets) > packets);
     let flow = longer.max_by_key(|flow| core.bytes_in_flight(*flow))?;
     let held = core.bytes_in_flight(flow) as f64;
@@ -38,8 +49,8 @@ fn short_window(transport: TransportKind, core: &Core) -> Option<String> {
 }
 
 /// Pauses that end when less is left than arrives before the sender's packets do.
-fn short_pauses(core: &Core) -> Option<String> {
-    let resume = core.config().pfc?.resume_bytes;
+fn short_pauses(config: &Config, core: &Core) -> Option<String> {
+    let resume = config.pfc?.resume_bytes;
     let topology = core.topology();
     let links = topology.links().iter().filter(|link| !topology.is_host(link.to));
     let held = |rate, delay: Duration| sent_bytes(rate, Duration(2 * delay.0));
@@ -56,8 +67,7 @@ fn short_pauses(core: &Core) -> Option<String> {
 }
 
 /// Queues without end, where the transport relies on pauses.
-fn endless(transport: TransportKind, core: &Core) -> Option<String> {
-    let config = core.config();
+fn endless(transport: TransportKind, config: &Config) -> Option<String> {
     let relies = TransportKind::profile(transport.name(), Rate(1)).0.pfc.is_some();
     (relies && config.pfc.is_none() && config.queue_bytes == u32::MAX).then(|| {
         "Queues have no end and PFC is off, as in no switch: nothing is lost, nothing pauses."
@@ -66,10 +76,10 @@ fn endless(transport: TransportKind, core: &Core) -> Option<String> {
 }
 
 /// Packets that overtake each other, and a transport that takes these for losses.
-fn overtaken(transport: TransportKind, core: &Core) -> Option<String> {
+fn overtaken(transport: TransportKind, config: &Config, core: &Core) -> Option<String> {
     let takes = match transport.recovery() {
         Some(recovery) => recovery == Recovery::GoBackN,
-        None => core.config().paths == PathChoice::Ecmp,
+        None => config.paths == PathChoice::Ecmp,
     };
     (takes && core.reorders()).then(|| {
         let cure = match transport.recovery() {

@@ -4,15 +4,16 @@
 use crate::config::{Balancing, Config};
 use crate::counters::LinkCounters;
 use crate::error::PacketError;
-use crate::flow::PacketFlowId;
+use crate::flow::{FlowSpec, PacketFlowId};
 use crate::network::any::AnySimulation;
+use crate::network::build::build_classes;
 use crate::network::core::Core;
 use crate::network::halves::Halves;
 use crate::programs::Execution;
 use crate::remarks::remarks;
 use crate::report::{FlowOutcome, LinkReport, Report};
 use crate::sampling::Sampler;
-use crate::scenario::PacketScenario;
+use crate::scenario::{PacketScenario, TrafficClass};
 use crate::series::SeriesSampler;
 use crate::stall::stall_error;
 use crate::topology::{LinkSpec, PacketLinkId};
@@ -75,12 +76,7 @@ impl RunningScenario {
     /// # Errors
     /// If the scenario makes no sense.
     pub fn new(scenario: &PacketScenario) -> Result<Self, PacketError> {
-        let transport = scenario.transport;
-        let links_fail = !scenario.failures.is_empty() || scenario.config.loss > 0.0;
-        let config = Config { links_fail, ..scenario.config };
-        let parted = halves(scenario);
-        let (halves, undivided) = parted.map_or_else(|why| (None, Some(why)), |it| (it, None));
-        let mut simulation = transport.build(scenario.topology.clone(), config, halves)?;
+        let (mut simulation, undivided) = network(scenario)?;
         if scenario.hashes_ends {
             simulation.hash_by_ends();
         }
@@ -328,6 +324,30 @@ impl RunningScenario {
     }
 }
 
+/// The idle network of a scenario, and why it is not in two halves though that is asked for.
+#[allow(clippy::type_complexity, reason = "taken apart at once")]
+fn network(
+    scenario: &PacketScenario,
+) -> Result<(Box<dyn AnySimulation>, Option<&'static str>), PacketError> {
+    let transport = scenario.transport;
+    let links_fail = !scenario.failures.is_empty() || scenario.config.loss > 0.0;
+    let config = Config { links_fail, ..scenario.config };
+    let (halves, undivided) = match halves(scenario) {
+        Ok(halves) => (halves, None),
+        Err(why) => (None, Some(why)),
+    };
+    let topology = scenario.topology.clone();
+    let simulation = if scenario.classes.is_empty() {
+        transport.build(topology, config, halves)?
+    } else {
+        let on_network =
+            |it: TrafficClass| TrafficClass { config: it.config.on_network_of(&config), ..it };
+        let classes: Vec<TrafficClass> = scenario.all_classes().map(on_network).collect();
+        build_classes(topology, &classes, &class_priorities(scenario)?)?
+    };
+    Ok((simulation, undivided))
+}
+
 /// The halves of a network that two threads are to simulate; says why if it stays whole.
 fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
     if !scenario.in_halves {
@@ -335,6 +355,9 @@ fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
     }
     if !scenario.programs.is_empty() {
         return Err("flows wait for others");
+    }
+    if !scenario.classes.is_empty() {
+        return Err("flows have several transports");
     }
     if scenario.sampling.is_some() {
         return Err("queues are sampled over time");
@@ -360,6 +383,21 @@ fn halves(scenario: &PacketScenario) -> Result<Option<Halves>, &'static str> {
         return Err("packets take detours");
     }
     Halves::of(&scenario.topology).map(Some)
+}
+
+/// The priority of the flows of each class; `None` of one without flows.
+fn class_priorities(scenario: &PacketScenario) -> Result<Vec<Option<u8>>, PacketError> {
+    let classes = scenario.classes.len() + 1;
+    let mut priorities = vec![None; classes];
+    for FlowSpec { class, priority, .. } in &scenario.flows {
+        let Some(own) = priorities.get_mut(usize::from(*class)) else { continue };
+        if *own.get_or_insert(*priority) != *priority {
+            return Err(PacketError::invalid(format!(
+                "flows of class {class} have several priorities; expected one"
+            )));
+        }
+    }
+    Ok(priorities)
 }
 
 /// The programs of a scenario, if there are any.
@@ -398,10 +436,12 @@ const FALSE_ALARM: f64 = 1e-12;
 /// packets are lost at random, as many such periods as it takes until one of them brings something
 /// new almost surely, if two round trips without a loss bring that.
 fn patience(scenario: &PacketScenario, core: &Core) -> Duration {
-    let packet = Bytes(u64::from(scenario.config.packet_bytes()));
+    let longest = scenario.all_classes().map(|it| it.config.packet_bytes()).max();
+    let packet = Bytes(u64::from(longest.unwrap_or_default()));
     let hop = |link: &LinkSpec| link.delay + link.rate.transmission(packet);
     let slowest = scenario.topology.links().iter().map(hop).max().unwrap_or_default();
-    let timeout = scenario.transport.longest_timeout();
+    let timeouts = scenario.all_classes().map(|it| it.transport.longest_timeout());
+    let timeout = timeouts.max().unwrap_or_default();
     let period = slowest.0.saturating_mul(20_000).saturating_add(timeout.0.saturating_mul(2));
     if scenario.config.loss == 0.0 {
         return Duration(period);

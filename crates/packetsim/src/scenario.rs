@@ -10,6 +10,7 @@ use crate::series::SeriesSampling;
 use crate::topology::{PacketLinkId, Topology};
 use crate::transport::TransportKind;
 use lightloom_model::Time;
+use serde::Deserialize;
 
 /// A circuit that goes dark or comes up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,17 @@ pub struct CircuitSwitching {
     pub dark: bool,
 }
 
+/// Flows with a transport of their own.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficClass {
+    /// Packets, queues and paths of its flows; what is about the whole network is that of
+    /// [`PacketScenario::config`].
+    pub config: Config,
+    /// What is sent when.
+    pub transport: TransportKind,
+}
+
 /// The complete input of a run.
 #[derive(Debug, Clone)]
 pub struct PacketScenario {
@@ -31,6 +43,9 @@ pub struct PacketScenario {
     pub config: Config,
     /// What is sent when.
     pub transport: TransportKind,
+    /// Classes of flows beyond the first, which is that of `config` and `transport`. With several,
+    /// the flows of each are of one priority.
+    pub classes: Vec<TrafficClass>,
     /// Flows.
     pub flows: Vec<FlowSpec>,
     /// What decides when flows start, for those that do not start at a time.
@@ -53,4 +68,12 @@ pub struct PacketScenario {
     pub in_halves: bool,
     /// When to stop, though flows may be unfinished.
     pub until: Time,
+}
+
+impl PacketScenario {
+    /// All classes of flows, in the order of [`FlowSpec::class`].
+    pub(crate) fn all_classes(&self) -> impl Iterator<Item = TrafficClass> + '_ {
+        let first = TrafficClass { config: self.config, transport: self.transport };
+        [first].into_iter().chain(self.classes.iter().copied())
+    }
 }

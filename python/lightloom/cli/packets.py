@@ -191,6 +191,7 @@ def _scenario_and_flows(
     call: CommandCall, outputs: Outputs, *, several: bool = False
 ) -> tuple[ScenarioFile, packets.Flows]:
     """A scenario that makes sense, and its flows."""
+    from lightloom.packets.classes import classify
     from lightloom.packets.settings import resolve
 
     scenario, called = scenario_of(call)
@@ -198,6 +199,7 @@ def _scenario_and_flows(
         raise InputError("--flows - is read once; write the flows to a file for several runs")
     resolve(scenario, called)
     flows = packets.flows_of(scenario, lambda key: called(f"traffic.{key}"))
+    classify(flows, scenario)
     _keep_input(scenario, outputs)
     _keep_operations(flows, outputs)
     _check_series(scenario, outputs, called)
@@ -449,8 +451,11 @@ def _record(events: EventOptions, outputs: Outputs) -> packets.Record:
 
 def _keep_input(scenario: ScenarioFile, outputs: Outputs) -> None:
     """Refuse to write over what is read."""
-    traffic, network = scenario.traffic, scenario.network
-    sources = (traffic.flows, traffic.programs, traffic.matrix, network.links, network.outages)
+    network = scenario.network
+    tables = [scenario.traffic, *(it.traffic for it in scenario.classes if it.traffic is not None)]
+    sources = [network.links, network.outages]
+    for traffic in tables:
+        sources += [traffic.flows, traffic.programs, traffic.matrix]
     read = {source.resolve() for source in sources if source is not None}
     for path in outputs.files():
         if path.resolve() in read:

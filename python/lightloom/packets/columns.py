@@ -11,11 +11,10 @@ import numpy.typing as npt
 
 from lightloom.packets import Finished, Flows, PacketRun, PacketScenario
 from lightloom.packets.programs import critical_rows, operation_rows
+from lightloom.packets.spread import spread
 from lightloom.units import PS_PER_S
 
 SCHEMA_VERSION = 1
-#: quantiles of completion times and slowdowns that are told, by name
-QUANTILES = {"min": 0.0, "p50": 0.5, "p99": 0.99, "max": 1.0}
 
 Columns = dict[str, npt.NDArray[Any]]
 #: the same where cells may be empty
@@ -46,6 +45,7 @@ def _columns(flows: Flows, done: Finished) -> Columns:
         **({} if flows.after is None else {"after": _of(flows.after, flow)}),
         **({} if flows.delay_s is None else {"delay_us": _microseconds(flows.delay_s[flow])}),
         **({} if flows.priority is None else {"priority": flows.priority[flow]}),
+        **({} if flows.classes is None else {"class": _of(flows.classes, flow)}),
         **({"began_us": _microseconds(done.began_s)} if waits else {}),
         "fct_us": _microseconds(done.fct_s),
         "slowdown": np.round(done.slowdown, 6),
@@ -114,21 +114,6 @@ def _unless(empty: npt.NDArray[np.bool_], values: npt.NDArray[np.generic]) -> li
     return [None if is_empty else value for is_empty, value in pairs]
 
 
-def spread(values: npt.NDArray[np.float64]) -> dict[str, float] | None:
-    """Least, mean, quantiles and greatest of what has finished; ``None`` if nothing has.
-
-    Quantiles are values that occurred: the smallest that so large a share does not exceed.
-    """
-    there = np.sort(values[~np.isnan(values)])
-    if not len(there):
-        return None
-    places = {
-        name: max(0, int(np.ceil(share * len(there))) - 1) for name, share in QUANTILES.items()
-    }
-    quantiles = {name: float(there[place]) for name, place in places.items()}
-    return {"min": quantiles.pop("min"), "mean": float(there.mean()), **quantiles}
-
-
 def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
     """Everything but the flows."""
     return {
@@ -137,6 +122,7 @@ def as_json(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
         "transport": run.settings.transport,
         "settings": run.settings.tables,
         "given": sorted(run.settings.given),
+        "classes": [asdict(use) for use in run.class_use()],
         "seed": scenario.seed,
         "until_s": scenario.until_s,
         "traffic": {

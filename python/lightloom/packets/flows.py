@@ -2,9 +2,9 @@
 
 They come as arrays or from a table in text with the columns ``src``, ``dst``, ``bytes`` and, if
 need be, ``start_us`` (otherwise 0), ``route`` (otherwise shortest paths), ``after`` (flows that it
-waits for), ``delay_us`` (for how much longer) and ``priority`` (0 to 7: ports send packets of
-higher ones first). The columns that results add are ignored, so that
-a result can be simulated again.
+waits for), ``delay_us`` (for how much longer), ``priority`` (0 to 7: ports send packets of
+higher ones first) and ``class`` (a transport, or a class of the scenario). The columns that results
+add are ignored, so that a result can be simulated again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ HIGHEST_PRIORITY = 7
 COLUMNS = Columns(
     "flows",
     needed=("src", "dst", "bytes"),
-    optional=("start_us", "route", "after", "delay_us", "priority"),
+    optional=("start_us", "route", "after", "delay_us", "priority", "class"),
     ignored=("flow", "flow_id", "began_us", "fct_us", "slowdown"),
 )
 
@@ -69,6 +69,9 @@ class Flows:
         Operations that decide when flows begin, in the place of ``start_s`` and ``after``.
     priority
         From 0 to 7, of which ports send higher ones first; ``None`` where all are 0.
+    classes
+        The class of each flow: the name of a transport or of a class of the scenario, empty for
+        the scenario's own; ``None`` where all are of that.
     nics
         Of their hosts, from 0 on, that flows leave and arrive by; ``None`` for the first of each,
         or those that routes say.
@@ -93,6 +96,7 @@ class Flows:
     delay_s: npt.NDArray[np.float64] | None = None
     programs: Programs | None = None
     priority: Whole | None = None
+    classes: tuple[str, ...] | None = None
     nics: tuple[Whole, Whole] | None = None
     remarks: tuple[str, ...] = ()
 
@@ -140,6 +144,66 @@ class Flows:
         if levels.shape not in ((), (len(self),)):
             raise InputError(f"{self.name}: priority: expected a number for each of {len(self):,}")
         return replace(self, priority=np.broadcast_to(levels, (len(self),)))
+
+    def with_class(self, classes: str | Sequence[str]) -> Flows:
+        """The same, with a class of each flow, or one of all.
+
+        Parameters
+        ----------
+        classes
+            Names of transports, or of classes of the scenario; empty for the scenario's own.
+
+        Raises
+        ------
+        InputError
+            If there is not one text for each flow.
+
+        Examples
+        --------
+        >>> import lightloom
+        >>> lightloom.make_flows([0, 1], [1, 2], 1_000_000).with_class(["roce", "dctcp"]).classes
+        ('roce', 'dctcp')
+        """
+        names = [classes] * len(self) if isinstance(classes, str) else classes
+        if not _are_texts(names, len(self)):
+            raise InputError(f"{self.name}: class: expected a text for each of {len(self):,} flows")
+        return replace(self, classes=tuple(names))
+
+    def joined(self, other: Flows) -> Flows:
+        """These flows, and behind them others, which wait for none."""
+        counts = len(self), len(other)
+
+        def both(name: str, absent: object) -> Any:
+            """A column that either may lack."""
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine is None and theirs is None:
+                return None
+            parts = [
+                (absent,) * count if part is None else tuple(part)
+                for part, count in zip((mine, theirs), counts, strict=True)
+            ]
+            return parts[0] + parts[1]
+
+        def numbers(name: str, absent: float = 0) -> Any:
+            values = both(name, absent)
+            return None if values is None else np.array(values)
+
+        return replace(
+            self,
+            source=np.concatenate([self.source, other.source]),
+            destination=np.concatenate([self.destination, other.destination]),
+            size_bytes=np.concatenate([self.size_bytes, other.size_bytes]),
+            start_s=np.concatenate([self.start_s, other.start_s]),
+            name=f"{self.name} and {other.name}",
+            lines=None,
+            routes=both("routes", ""),
+            after=both("after", ""),
+            delay_s=numbers("delay_s", 0.0),
+            priority=numbers("priority"),
+            classes=both("classes", ""),
+            nics=_joined_nics(self, other),
+            remarks=(*self.remarks, *other.remarks),
+        )
 
     def waiting(self, after: Sequence[str], delay_s: Any = 0.0) -> Flows:
         """The same, where flows wait for others.
@@ -220,6 +284,15 @@ def make_flows(
         raise InputError(f"{name}: routes: expected a text for each of {shape[0]:,} flows")
     starts = np.broadcast_to(columns[3], shape)
     return Flows(first, last, size, starts, name, None, None if routes is None else tuple(routes))
+
+
+def _joined_nics(first: Flows, second: Flows) -> tuple[Whole, Whole] | None:
+    """The NICs of flows and of those behind them; the first of a host where none is given."""
+    if first.nics is None and second.nics is None:
+        return None
+    none = [(np.zeros(len(it), np.int64),) * 2 for it in (first, second)]
+    mine, theirs = first.nics or none[0], second.nics or none[1]
+    return np.concatenate([mine[0], theirs[0]]), np.concatenate([mine[1], theirs[1]])
 
 
 def _are_texts(values: Any, count: int) -> bool:
@@ -335,4 +408,5 @@ def parse_flows(content: bytes, name: str) -> Flows:
         after=tuple(table.texts("after")) if "after" in table.places else None,
         delay_s=table.numbers("delay_us", 0.0) / 1e6 if "delay_us" in table.places else None,
         priority=table.whole("priority") if "priority" in table.places else None,
+        classes=tuple(table.texts("class")) if "class" in table.places else None,
     )

@@ -9,10 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.optional import need
+from lightloom.packets.classes import Classified
 from lightloom.packets.flows import Flows
 from lightloom.packets.programs import OperationTimes
 from lightloom.packets.scenario import PacketScenario
-from lightloom.packets.settings import PacketSettings
+from lightloom.packets.settings import PacketSettings, Tables
+from lightloom.packets.spread import spread
 from lightloom.shown import Shown, views
 from lightloom.units import show_time
 
@@ -184,6 +186,26 @@ class LayerUse:
     paused_s: float
 
 
+@dataclass(frozen=True)
+class ClassUse:
+    """The flows of one class.
+
+    ``fct_s`` and ``slowdown`` are as those of :class:`PacketRun`, by quantile; ``None`` where none
+    has finished.
+    """
+
+    name: str
+    transport: str
+    priority: int
+    settings: Tables
+    given: list[str]
+    flows: int
+    bytes: int
+    unfinished: int
+    fct_s: dict[str, float] | None
+    slowdown: dict[str, float] | None
+
+
 @dataclass(frozen=True, repr=False)
 class PacketRun(Shown):
     """The outcome of a packet simulation.
@@ -194,8 +216,8 @@ class PacketRun(Shown):
         What was simulated.
     scenario
         Over which network.
-    settings
-        With which parameters.
+    classes
+        The classes of the flows, with which parameters: one where all have one transport.
     fct_s, slowdown, began_s
         Per flow as in :class:`Finished`, ``(flows,)``; not a number where it has not finished.
     end_s
@@ -241,7 +263,7 @@ class PacketRun(Shown):
 
     flows: Flows
     scenario: PacketScenario
-    settings: PacketSettings
+    classes: Classified
     fct_s: Numbers
     slowdown: Numbers
     began_s: Numbers
@@ -267,7 +289,7 @@ class PacketRun(Shown):
         done = len(self.flows) - len(self.unfinished)
         return (
             f"PacketRun({self.flows.name}: {done:,} of {len(self.flows):,} finished by "
-            f"{self.settings.transport} in {show_time(self.end_s)})"
+            f"{self.transports} in {show_time(self.end_s)})"
         )
 
     def to_polars(self) -> polars.DataFrame:
@@ -297,6 +319,39 @@ class PacketRun(Shown):
     def unfinished(self) -> npt.NDArray[np.int64]:
         """Numbers of the flows that have not finished."""
         return np.flatnonzero(np.isnan(self.fct_s))
+
+    @property
+    def settings(self) -> PacketSettings:
+        """The parameters; those of the first class, where flows have several transports."""
+        return self.classes.classes[0].settings
+
+    @property
+    def transports(self) -> str:
+        """The names of all transports."""
+        names = [it.settings.transport for it in self.classes.classes]
+        return ", ".join(dict.fromkeys(names))
+
+    def class_use(self) -> list[ClassUse]:
+        """What became of the flows of each class; empty where all flows have one transport."""
+        if len(self.classes.classes) == 1:
+            return []
+        return [self._class_use(number) for number in range(len(self.classes.classes))]
+
+    def _class_use(self, number: int) -> ClassUse:
+        it, members = self.classes.classes[number], self.classes.of_flow == number
+        fct_s = self.fct_s[members]
+        return ClassUse(
+            name=it.name,
+            transport=it.settings.transport,
+            priority=it.priority,
+            settings=it.settings.tables,
+            given=sorted(it.settings.given),
+            flows=int(members.sum()),
+            bytes=int(self.flows.size_bytes[members].sum()),
+            unfinished=int(np.isnan(fct_s).sum()),
+            fct_s=spread(fct_s),
+            slowdown=spread(self.slowdown[members]),
+        )
 
     def layer_use(self) -> list[LayerUse]:
         """What the links of each layer did together."""

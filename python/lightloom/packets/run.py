@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
+from lightloom.packets.classes import Classified, classify
 from lightloom.packets.failures import failed_links
 from lightloom.packets.flows import Flows, check_flows
 from lightloom.packets.forecast import forecast
@@ -31,7 +32,7 @@ from lightloom.packets.results import (
     QueueSamples,
 )
 from lightloom.packets.scenario import NetworkTable, PacketScenario
-from lightloom.packets.settings import PacketSettings, idle_settings, resolve, topology_of
+from lightloom.packets.settings import PacketSettings, idle_settings, topology_of
 from lightloom.progress import Monitor
 from lightloom.units import show_count, show_time, to_ps
 
@@ -101,19 +102,21 @@ def simulate_flows(
         If it was interrupted, or ``progress`` returned ``False``. The monitor has had what was
         finished.
     """
-    settings, topology = resolve(scenario), topology_of(scenario.network)
+    topology = topology_of(scenario.network)
     check_flows(flows, scenario.network.hosts)
+    classified = classify(flows, scenario)
+    settings = classified.classes[0].settings
     programs = programs_of(flows)
     _check_record(record, len(flows))
     collect = _Collect(flows, scenario, settings, monitor or Monitor())
     columns, events = _of_graph(flows, scenario.network, topology)
-    config, transport = settings.for_core(scenario.network, scenario.seed)
+    columns |= {"priority": classified.priority, "class": classified.of_flow}
     run = {**_run_values(scenario, record), **events}
     operations = None if programs is None else programs.for_core()
     begin = time.perf_counter()
     try:
         report = _core.packet_simulate(
-            topology, config, transport, columns, operations, run, collect
+            topology, _classes(classified, scenario), columns, operations, run, collect
         )
     except _core.PacketsStuck as error:
         raise StuckError(str(error)) from None
@@ -123,13 +126,19 @@ def simulate_flows(
     return PacketRun(
         flows=flows,
         scenario=scenario,
-        settings=settings,
+        classes=classified,
         fct_s=collect.fct_s,
         slowdown=collect.slowdown,
         began_s=collect.began_s,
         wall_s=wall_s,
         **{**report, **_parts(report, flows, scenario.network)},
     )
+
+
+def _classes(classified: Classified, scenario: PacketScenario) -> list[dict[str, Any]]:
+    """The classes for the core."""
+    values = [it.settings.for_core(scenario.network, scenario.seed) for it in classified.classes]
+    return [{"config": config, "transport": transport} for config, transport in values]
 
 
 def _run_values(scenario: PacketScenario, record: Record) -> dict[str, object]:
@@ -190,7 +199,6 @@ def _of_graph(
         "destination": flows.destination.astype(np.uint32),
         "size_bytes": flows.size_bytes.astype(np.uint64),
         "start_ps": flows.start_ps,
-        "priority": flows.priorities,
         "source_nic": _nics(flows, 0),
         "destination_nic": _nics(flows, 1),
         "route_starts": starts,

@@ -17,6 +17,7 @@ from lightloom.inputs.formats import parse_toml, read_toml
 from lightloom.inputs.sizes import QueueSize, Size, whole_bytes
 from lightloom.inputs.strict import (
     File,
+    Name,
     Number,
     Strict,
     Switch,
@@ -48,6 +49,8 @@ def _named(value: Any) -> Any:
 Payload = Annotated[int, BeforeValidator(whole_bytes), Field(ge=1, le=MAX_SIZE)]
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1)]
 Seed = Annotated[int, Field(strict=True, ge=0, lt=2**63)]
+Priority = Annotated[int, Field(strict=True, ge=0, le=7)]
+Transport = Annotated[dict[str, Any], BeforeValidator(_named), Choices(lambda: TRANSPORTS)]
 
 
 class NetworkTable(Strict):
@@ -278,38 +281,6 @@ class Queue(Strict):
     pfc: Pfc = Field(Pfc(), description="Priority flow control.")
 
 
-class PacketScenario(Strict):
-    """A network and its parameters, without traffic.
-
-    ``transport`` is its name, or a table of its name and its own parameters, see
-    :func:`~lightloom.packets.settings.profile_of`.
-    """
-
-    network: NetworkTable = Field(
-        examples=['{ hosts = 128, rate_gbps = "100 Gb/s" }'],
-        description="Hosts, switches and links.",
-    )
-    transport: Annotated[dict[str, Any], BeforeValidator(_named), Choices(lambda: TRANSPORTS)] = (
-        Field(
-            examples=['"ndp"'],
-            description="Transport protocol: {choices}.",
-        )
-    )
-    packet: PacketTable = Field(PacketTable(), description="Sizes of packets.")
-    queue: Queue = Field(Queue(), description="The output queue of a switch port.")
-    seed: Seed = Field(
-        description="Seed of the random numbers; the first one where several are used."
-    )
-    until_s: Annotated[float, quantity("second"), Field(gt=0, le=1e6)] | None = Field(
-        None, description="Simulated time at which to stop, such as '10 ms', finished or not."
-    )
-    threads: Annotated[int, Field(strict=True, ge=1, le=2)] = Field(
-        1,
-        description="Threads of a run: 2 simulate half of the switches each, with the same "
-        "results. One does it alone, and says so, where that is not possible.",
-    )
-
-
 class TrafficTable(Strict):
     """Who sends what: a file of flows, a pattern, or programs of ranks."""
 
@@ -344,6 +315,62 @@ class TrafficTable(Strict):
     )
     load_time_s: Annotated[float, quantity("second"), Field(gt=0, le=100)] | None = Field(
         None, description="load: time within which flows begin, such as '1 ms'."
+    )
+
+
+class FlowClassTable(Strict):
+    """Flows with a transport, packets and queues of their own: those of ``traffic``, and those
+    that name the class.
+    """
+
+    name: Name | None = Field(
+        None, description="What flows call the class; by default the name of its transport."
+    )
+    transport: Transport = Field(
+        examples=['"dctcp"'], description="Transport protocol of the class: {choices}."
+    )
+    priority: Priority = Field(
+        0, description="Priority of its flows, 0 to 7: ports send packets of higher ones first."
+    )
+    packet: PacketTable = Field(PacketTable(), description="Sizes of packets.")
+    queue: Queue = Field(Queue(), description="The queues of its priority at a switch port.")
+    traffic: TrafficTable | None = Field(
+        None, description="Who sends what, beside what the rest of the scenario says."
+    )
+
+
+class PacketScenario(Strict):
+    """A network and its parameters, without traffic.
+
+    ``transport`` is its name, or a table of its name and its own parameters, see
+    :func:`~lightloom.packets.settings.profile_of`.
+    """
+
+    network: NetworkTable = Field(
+        examples=['{ hosts = 128, rate_gbps = "100 Gb/s" }'],
+        description="Hosts, switches and links.",
+    )
+    transport: Transport = Field(examples=['"ndp"'], description="Transport protocol: {choices}.")
+    packet: PacketTable = Field(PacketTable(), description="Sizes of packets.")
+    queue: Queue = Field(Queue(), description="The output queue of a switch port.")
+    priority: Priority | None = Field(
+        None,
+        description="Priority of flows that are of no other class, 0 to 7; by default 0, or as "
+        "the flows say.",
+    )
+    classes: tuple[FlowClassTable, ...] = Field(
+        (), description="Flows with transports of their own ([[classes]])."
+    )
+    seed: Seed = Field(
+        description="Seed of the random numbers; the first one where several are used."
+    )
+    until_s: Annotated[float, quantity("second"), Field(gt=0, le=1e6)] | None = Field(
+        None, description="Simulated time at which to stop, such as '10 ms', finished or not."
+    )
+    threads: Annotated[int, Field(strict=True, ge=1, le=2)] = Field(
+        1,
+        description="Threads of a run: 2 simulate half of the switches each, with the same "
+        "results. One does it alone, and says so, where that is not possible.",
     )
 
 
@@ -397,6 +424,10 @@ def parse_scenario(content: bytes, name: str) -> ScenarioFile:
 def below(values: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The keys of a scenario file with its paths taken relative to ``folder``."""
     placed = dict(values)
+    if isinstance(classes := values.get("classes"), list):
+        placed["classes"] = [
+            below(table, folder) if isinstance(table, dict) else table for table in classes
+        ]
     for name, keys in {
         "traffic": ("flows", "matrix", "programs"),
         "network": ("links", "outages"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 from lightloom.demand.byte_matrix import read_byte_matrix
 from lightloom.errors import InputError
 from lightloom.packets import patterns
-from lightloom.packets.flows import Flows, read_flows
+from lightloom.packets.classes import class_name
+from lightloom.packets.flows import Flows, check_flows, read_flows
 from lightloom.packets.goal import read_programs
 from lightloom.packets.load import random_load
 from lightloom.packets.scenario import ScenarioFile
@@ -25,8 +26,8 @@ _READS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 
-def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
-    """The flows that a scenario asks for.
+def flows_of(scenario: ScenarioFile, call: Callable[[str], str] = str) -> Flows:
+    """The flows that a scenario asks for, those of its classes after its own.
 
     Parameters
     ----------
@@ -41,6 +42,28 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
         If there is not one of a file, a pattern and programs; if a key is missing or would not be
         read; if the file cannot be used or the pattern is impossible.
     """
+    flows = _flows_of(scenario, call)
+    parts = [table for table in scenario.classes if table.traffic is not None]
+    if not parts:
+        return flows
+    check_flows(flows, scenario.network.hosts)
+    for number, table in enumerate(parts, start=1):
+        name = class_name(table)
+        # a draw of its own, whatever patterns classes have
+        seed = (scenario.seed + (number << 32)) % 2**63
+        of_class = scenario.model_copy(update={"traffic": table.traffic, "seed": seed})
+        more = _flows_of(of_class, f"classes.{name}.traffic.".__add__)
+        if more.programs is not None or more.after is not None or more.classes is not None:
+            raise InputError(
+                f"classes.{name}.traffic: {more.name}: flows of a class wait for none and name no "
+                "class; expected these in [traffic]"
+            )
+        check_flows(more, scenario.network.hosts)
+        flows = flows.joined(more.with_class(name))
+    return flows
+
+
+def _flows_of(scenario: ScenarioFile, call: Callable[[str], str]) -> Flows:
     traffic = scenario.traffic
     files = [name for name in ("flows", "programs") if getattr(traffic, name) is not None]
     pattern = traffic.pattern or ("matrix" if traffic.matrix and not files else None)
@@ -87,6 +110,6 @@ def flows_of(scenario: ScenarioFile, call: Any = str) -> Flows:
     return patterns.permutation(hosts, size, seed=scenario.seed)
 
 
-def _calls(kind: str, call: Any) -> str:
+def _calls(kind: str, call: Callable[[str], str]) -> str:
     files = kind in ("flows", "programs")
     return f"{call(kind)} FILE" if files else f"{call('pattern')} {kind}"

@@ -8,8 +8,8 @@ import numpy as np
 from rich.console import Console
 
 from lightloom.packets import PacketRun
-from lightloom.packets.columns import spread
 from lightloom.packets.several import PacketCase
+from lightloom.packets.spread import spread
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.packets_table import network_text, verdict
 from lightloom.report.terminal import print_table, print_wrapped

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from markupsafe import Markup
 
 from lightloom.packets import PacketRun
-from lightloom.packets.columns import spread
+from lightloom.packets.spread import spread
 from lightloom.report.grid import Grid
 from lightloom.report.plots_circuits import MAX_CELLS, matrix_drawing
 from lightloom.units import show_bytes, show_number, show_time, time_unit
@@ -104,7 +104,7 @@ def distributions(run: PacketRun) -> dict[str, Any] | None:
         return None
     unit_s, unit = time_unit(times["max"])
     return {
-        "name": f"{run.settings.transport}: {run.flows.name}",
+        "name": f"{run.transports}: {run.flows.name}",
         "time": _steps(run.fct_s / unit_s, f"completion time [{unit}]", unit_s),
         "slowdown": _steps(run.slowdown, "slowdown"),
     }

@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.packets import NetworkTable, PacketRun, PacketScenario
-from lightloom.packets.columns import spread
 from lightloom.packets.programs import critical_rows, operation_rows
-from lightloom.packets.settings import topology_of
+from lightloom.packets.settings import PacketSettings, topology_of
+from lightloom.packets.spread import spread
 from lightloom.report.grid import Grid, as_rich
 from lightloom.report.terminal import print_table, print_wrapped
 from lightloom.units import show_bytes, show_column, show_count, show_number, show_time, time_unit
@@ -43,7 +43,7 @@ def heading(run: PacketRun, scenario: PacketScenario) -> str:
     flows = run.flows
     return (
         f"{flows.name}: {len(flows):,} flow{'s' * (len(flows) > 1)}, "
-        f"{show_bytes(int(flows.size_bytes.sum()))}, by {run.settings.transport} over "
+        f"{show_bytes(int(flows.size_bytes.sum()))}, by {run.transports} over "
         f"{network_text(scenario.network)}"
     )
 
@@ -80,7 +80,8 @@ def _fabric_text(network: NetworkTable, shape: Mapping[str, int]) -> str:
 
 def grids(run: PacketRun) -> list[Grid]:
     """The tables with content."""
-    return [grid for grid in (_completion(run), _layers(run)) if grid is not None]
+    found = (_completion(run), _classes(run), _layers(run))
+    return [grid for grid in found if grid is not None]
 
 
 def _completion(run: PacketRun) -> Grid | None:
@@ -101,15 +102,56 @@ def _completion(run: PacketRun) -> Grid | None:
     )
 
 
+def _classes(run: PacketRun) -> Grid | None:
+    """The flows of each class; nothing where all have one transport."""
+    uses = run.class_use()
+    times = [use.fct_s["max"] for use in uses if use.fct_s is not None]
+    if not times:
+        return None
+    unit_s, unit = time_unit(max(times))
+
+    def column(name: str, quantile: str, scale: float = 1.0) -> list[str]:
+        spreads = [getattr(use, name) for use in uses]
+        shown = iter(show_column(it[quantile] / scale for it in spreads if it is not None))
+        return ["-" if it is None else next(shown) for it in spreads]
+
+    columns = [
+        [use.name for use in uses],
+        [use.transport for use in uses],
+        [str(use.priority) for use in uses],
+        [f"{use.flows:,}" for use in uses],
+        [show_bytes(use.bytes) for use in uses],
+        column("fct_s", "p50", unit_s),
+        column("fct_s", "p99", unit_s),
+        column("slowdown", "p99"),
+    ]
+    return Grid(
+        title="Classes",
+        headers=[
+            ("class", ""),
+            ("transport", ""),
+            ("priority", ""),
+            ("flows", ""),
+            ("bytes", ""),
+            ("p50\ntime", unit),
+            ("p99\ntime", unit),
+            ("p99\nslowdown", ""),
+        ],
+        rows=[list(row) for row in zip(*columns, strict=True)],
+        best=-1,
+        caption="priority: ports send packets of higher ones first, from queues of their own",
+    )
+
+
 def _layers(run: PacketRun) -> Grid:
-    queue = run.settings.tables["queue"]
+    queues = [it.settings.tables["queue"] for it in run.classes.classes]
     rows = run.layer_use()
-    lossless = queue["pfc"] is not None
+    lossless = any(queue["pfc"] is not None for queue in queues)
     shown = {
-        "drops": not lossless or any(row.drops for row in rows),
+        "drops": any(queue["pfc"] is None for queue in queues) or any(row.drops for row in rows),
         "control_drops": any(row.control_drops for row in rows),
-        "trims": queue["overflow"] == "trim",
-        "marks": queue["ecn"] is not None,
+        "trims": any(queue["overflow"] == "trim" for queue in queues),
+        "marks": any(queue["ecn"] is not None for queue in queues),
         "pauses": lossless,
     }
     counts = [name for name, wanted in shown.items() if wanted]
@@ -207,7 +249,34 @@ def work_text(run: PacketRun) -> str:
 
 def settings_lines(run: PacketRun) -> list[str]:
     """All parameters by table, those that were given marked, in lines that fit a terminal."""
-    settings = run.settings
+    lines: list[str] = []
+    for settings in _distinct_settings(run):
+        lines += _settings_lines(settings)
+    return lines
+
+
+def _distinct_settings(run: PacketRun) -> list[PacketSettings]:
+    """The settings of all classes, equal ones once."""
+    found: list[PacketSettings] = []
+    for it in run.classes.classes:
+        if it.settings not in found:
+            found.append(it.settings)
+    return found
+
+
+def parameter_rows(run: PacketRun) -> list[tuple[str, str, bool]]:
+    """Every key, its value as text, and whether it was given, for each of several transports."""
+    found = _distinct_settings(run)
+    if len(found) == 1:
+        return found[0].rows()
+    return [
+        (f"{settings.transport}: {key}", value, is_given)
+        for settings in found
+        for key, value, is_given in settings.rows()
+    ]
+
+
+def _settings_lines(settings: PacketSettings) -> list[str]:
     mark = " (*: as given)" if settings.given else ""
     is_fitted = settings.tables["transport"]["preset"] == "auto"
     network = ", for the round trip here" if is_fitted else ""

@@ -26,7 +26,14 @@ from lightloom.report.packets_detail import (
     link_map,
     worst_flows,
 )
-from lightloom.report.packets_table import grids, heading, programs_text, verdict, work_text
+from lightloom.report.packets_table import (
+    grids,
+    heading,
+    parameter_rows,
+    programs_text,
+    verdict,
+    work_text,
+)
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_packets import (
     busiest_series,
@@ -98,7 +105,7 @@ def _cases_context(cases: Sequence[PacketCase]) -> dict[str, Any]:
         "slowdown_shares": slowdown_distribution(slowed) if slowed else None,
         "runs": legend([case.title for case, _ in finished]),
         "tables": [cases_grid(cases), *filter(None, (slowest_in_runs(cases, MAX_ROWS),))],
-        "parameters": [(case.title, run.settings.rows()) for case, run in ran],
+        "parameters": [(case.title, parameter_rows(run)) for case, run in ran],
         "work": [f"{case.title}: {work_text(run)}" for case, run in ran],
     }
 
@@ -127,8 +134,8 @@ def _context(run: PacketRun, scenario: PacketScenario) -> dict[str, Any]:
         "link_rates": link_rates(links) if links else None,
         "link_queues": link_queues(links) if links else None,
         "link_legend": legend([link.name for link in links]),
-        "transport": run.settings.transport,
-        "parameters": run.settings.rows(),
+        "transport": run.transports,
+        "parameters": parameter_rows(run),
         "seed": scenario.seed,
         "run_hash": run.run_hash,
     }

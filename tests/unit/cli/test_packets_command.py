@@ -310,7 +310,7 @@ def test_unfinished_flows_have_empty_cells(lightloom):
         (f"{RUN} --set queue.sise_bytes=4", "unknown key 'queue.sise_bytes'; did you mean "
          "'size_bytes'?"),
         (f"{RUN} --set color=4", "unknown key 'color'; known: network, transport, packet, queue, "
-         "seed, until_s, threads, traffic, series"),
+         "priority, classes, seed, until_s, threads, traffic, series"),
         (f"{RUN} --set seed", "--set seed: expected KEY=VALUE, such as queue.size_bytes=1MB"),
         (f"{RUN} --set a..b=1", "--set a..b=1: expected KEY=VALUE, such as queue.size_bytes=1MB"),
         # files

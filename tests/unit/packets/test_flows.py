@@ -9,7 +9,8 @@ from lightloom.packets.flows import MAX_FILE_BYTES, MAX_FLOWS, parse_flows
 
 HEAD = "src,dst,bytes,start_us\n"
 EXPECTED = (
-    "expected a header with the columns src, dst, bytes, start_us, route, after, delay_us, priority"
+    "expected a header with the columns src, dst, bytes, start_us, route, after, delay_us, "
+    "priority, class"
 )
 
 

@@ -14,7 +14,7 @@ from lightloom.packets import (
     permutation,
     simulate_flows,
 )
-from lightloom.packets.columns import spread
+from lightloom.packets.spread import spread
 from lightloom.progress import Monitor
 
 NETWORK = NetworkTable(hosts=128, rate_gbps=100)

@@ -15,8 +15,9 @@ from lightloom.packets import (
     QueueSamples,
     make_flows,
 )
-from lightloom.packets.columns import as_json, spread, trace_columns
-from lightloom.packets.settings import resolve
+from lightloom.packets.classes import classify
+from lightloom.packets.columns import as_json, trace_columns
+from lightloom.packets.spread import spread
 from lightloom.report.packets_detail import busiest_links, distributions, link_map, worst_flows
 from lightloom.report.packets_table import grids, network_text, settings_lines, verdict, work_text
 from lightloom.report.page_packets import render_packets
@@ -71,7 +72,7 @@ def run():
     return PacketRun(
         flows=make_flows(0, 1, [1000, 2_000_000, 500], name="<b>mine</b>"),
         scenario=SCENARIO,
-        settings=resolve(SCENARIO),
+        classes=classify(make_flows(0, 1, [1000, 2_000_000, 500]), SCENARIO),
         fct_s=column(np.float64, 2e-6, 1e-3, NAN),
         slowdown=column(np.float64, 1.0, 3.5, NAN),
         began_s=column(np.float64, 0.0, 0.0, 0.0),
@@ -133,9 +134,9 @@ def test_tables(run):
 
 
 def test_columns_are_there_for_what_is_on(run):
-    roce = resolve(SCENARIO.model_copy(update={"transport": {"name": "roce"}}))
+    roce = classify(run.flows, SCENARIO.model_copy(update={"transport": {"name": "roce"}}))
     links = dataclasses.replace(run.links, paused_s=column(np.float64, 5e-4, 0))
-    layers = grids(dataclasses.replace(run, settings=roce, links=links))[1]
+    layers = grids(dataclasses.replace(run, classes=roce, links=links))[1]
     assert [words for words, _ in layers.headers][5:] == ["pauses", "paused"]
     assert [row[-1] for row in layers.rows] == ["50.0", "0.0"]
 
@@ -160,8 +161,9 @@ def test_parameters_in_lines(run):
     assert first == "Parameters of ndp's reference, for the round trip here"
     assert lines[0].startswith("  packet     mtu_bytes 4,096 B, header_bytes 64 B")
     assert max(map(len, lines)) <= 80
-    given = resolve(SCENARIO.model_copy(update={"transport": {"name": "ndp", "window": 9}}))
-    lines = settings_lines(dataclasses.replace(run, settings=given))
+    transport = {"name": "ndp", "window": 9}
+    given = classify(run.flows, SCENARIO.model_copy(update={"transport": transport}))
+    lines = settings_lines(dataclasses.replace(run, classes=given))
     assert lines[0] == "Parameters of ndp's reference, for the round trip here (*: as given)"
     assert "window 9*" in "\n".join(lines)
 

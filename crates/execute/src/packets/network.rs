@@ -415,7 +415,15 @@ impl PacketNetwork {
     fn flow(&self, hops: &[Hop], index: usize, size: Bytes, start: Time) -> FlowSpec {
         if let [Hop::Fabric(from, to)] = hops {
             let (source, destination) = (from[index], to[index]);
-            return FlowSpec { source, destination, size, start, priority: 0, route: None };
+            return FlowSpec {
+                source,
+                destination,
+                size,
+                start,
+                priority: 0,
+                class: 0,
+                route: None,
+            };
         }
         let core = self.simulation.as_ref().expect("sealed").core();
         let mut route = Vec::new();
@@ -434,7 +442,7 @@ impl PacketNetwork {
         }
         let source = self.nics[&route[0]];
         let destination = self.nics[&route[route.len() - 1].reverse()];
-        FlowSpec { source, destination, size, start, priority: 0, route: Some(route) }
+        FlowSpec { source, destination, size, start, priority: 0, class: 0, route: Some(route) }
     }
 
     /// Continues to the next time, but not beyond `limit`, at which transfers end.

@@ -3,6 +3,7 @@
 //! Links are settled lazily (see [`super::fabric`]), and settling them for a reader could change
 //! the order of simultaneous events: what is read is worked out without that.
 
+mod classes;
 mod planes;
 
 use super::balancing::{Balancer, wait};
@@ -31,7 +32,12 @@ use lightloom_model::{Duration, Rate, Time};
 /// The state of the network, but for that of the transport.
 #[derive(Debug, Clone)]
 pub struct Core {
+    /// Of the first class of traffic, and what is about the whole network.
     config: Config,
+    /// Of the other classes.
+    others: Vec<Config>,
+    /// The class whose transport is at work.
+    class: usize,
     topology: Topology,
     pub(super) routing: Routing,
     pub(super) balancer: Balancer,
@@ -55,15 +61,33 @@ const MAX_PACKETS: u64 = 60_000_000;
 /// Set-up and routing, for the engine.
 impl Core {
     pub(super) fn new(topology: Topology, config: Config) -> Result<Self, PacketError> {
-        config.validate()?;
-        let fabric = Fabric::new(&topology, &config)?;
-        let nics = Nics::new(&topology);
+        Self::of_classes(topology, &[config], &[config])
+    }
+
+    /// With the settings of each class of traffic, and those by which packets of each priority are
+    /// queued: of all of them, if there is one.
+    pub(super) fn of_classes(
+        topology: Topology,
+        classes: &[Config],
+        queues: &[Config],
+    ) -> Result<Self, PacketError> {
+        for config in classes {
+            config.validate()?;
+        }
+        let (config, others) = (classes[0], classes[1..].to_vec());
+        let shared = Config {
+            pfc: classes.iter().find_map(|it| it.pfc),
+            telemetry: classes.iter().any(|it| it.telemetry),
+            ..config
+        };
+        let fabric = Fabric::new(&topology, &shared, queues)?;
+        let nics = Nics::new(&topology, classes.len());
         let horizon = fabric.links().longest_hop().unwrap_or(Duration(1));
         Ok(Self {
-            clock: Clock::new(fabric.links().len(), nics.len(), horizon),
+            clock: Clock::new(fabric.links().len(), nics.len() * classes.len(), horizon),
             routing: Routing::new(&topology, config.seed)?,
             balancer: Balancer::new(&config, &topology),
-            detours: Detours::new(&config, &topology)?,
+            detours: Detours::new(&shared, &topology)?,
             failures: Failures::default(),
             flows: Flows::default(),
             fabric,
@@ -71,6 +95,8 @@ impl Core {
             half: None,
             topology,
             config,
+            others,
+            class: 0,
             max_packets: MAX_PACKETS,
             hashes_ends: false,
         })
@@ -127,7 +153,7 @@ impl Core {
             index = u64::from(spec.source.0) << 32 | u64::from(spec.destination.0);
         }
         let hash = (mix(self.config.seed ^ mix(index)) >> 32) as u32;
-        self.flows.add(spec, self.config.mtu, hash)
+        self.flows.add(spec, self.config_of_class(usize::from(spec.class)).mtu, hash)
     }
 
     pub(super) fn limit_packets(&mut self, packets: u64) {
@@ -161,6 +187,14 @@ impl Core {
                 spec.priority
             )));
         }
+        if usize::from(spec.class) > self.others.len() {
+            return Err(PacketError::invalid(format!(
+                "a flow of class {}; the network has classes up to {}",
+                spec.class,
+                self.others.len()
+            )));
+        }
+        let mtu = self.config_of_class(usize::from(spec.class)).mtu;
         let nics = self.topology.nic_count() as u32;
         let (source, destination) = (spec.source, spec.destination);
         if source.0 >= nics || destination.0 >= nics {
@@ -176,8 +210,8 @@ impl Core {
         if self.topology.host_of(source) == self.topology.host_of(destination) {
             return refuse("both are of one host".into());
         }
-        if spec.size.0.div_ceil(u64::from(self.config.mtu)) >= 1 << 31 {
-            let (size, mtu) = (spec.size.0, self.config.mtu);
+        if spec.size.0.div_ceil(u64::from(mtu)) >= 1 << 31 {
+            let size = spec.size.0;
             return refuse(format!("{size} B are over 2^31 packets of {mtu} B"));
         }
         let Some(route) = &spec.route else {
@@ -332,10 +366,10 @@ impl Core {
 
 /// For transports.
 impl Core {
-    /// The settings of the run.
+    /// The settings of the run: of the class of traffic whose transport is called.
     #[inline]
     pub fn config(&self) -> &Config {
-        &self.config
+        self.config_of_class(self.class)
     }
 
     /// The simulated time.
@@ -391,17 +425,18 @@ impl Core {
 
     /// Payload of a data packet of a flow, in bytes.
     pub fn payload(&self, flow: PacketFlowId, sequence: u32) -> u32 {
-        let mtu = u64::from(self.config.mtu);
+        let mtu = u64::from(self.config_of(flow).mtu);
         (self.flow(flow).size.0 - u64::from(sequence) * mtu).min(mtu) as u32
     }
 
     /// Size of a data packet of a flow on the wire, in bytes.
     #[inline]
     pub fn packet_size(&self, flow: PacketFlowId, sequence: u32) -> u32 {
-        if !self.config.full_tail && sequence + 1 == self.flow(flow).packets {
-            self.payload(flow, sequence) + self.config.header
+        let config = self.config_of(flow);
+        if !config.full_tail && sequence + 1 == self.flow(flow).packets {
+            self.payload(flow, sequence) + config.header
         } else {
-            self.config.packet_bytes()
+            config.packet_bytes()
         }
     }
 
@@ -441,7 +476,7 @@ impl Core {
             sequence,
             value,
             next: NO_PACKET,
-            size: self.config.control_bytes as u16,
+            size: self.config_of(flow).control_bytes as u16,
             path,
             ingress: 0,
             kind,
@@ -461,7 +496,7 @@ impl Core {
     /// earlier.
     #[inline]
     pub fn wake(&mut self, nic: NicId, time: Time) {
-        self.nics.wake(&mut self.clock, nic, time);
+        self.nics.wake(&mut self.clock, self.nics.place(nic, self.class), time);
     }
 
     /// Calls [`crate::transport::Transport::timer`] for a flow at this time.
@@ -511,7 +546,7 @@ impl Core {
     /// Payload that the receiver of a flow has, if its last packet is the last to come.
     pub(crate) fn received_bytes(&self, flow: PacketFlowId) -> u64 {
         let it = self.flow(flow);
-        (u64::from(it.received) * u64::from(self.config.mtu)).min(it.size.0)
+        (u64::from(it.received) * u64::from(self.config_of(flow).mtu)).min(it.size.0)
     }
 
     /// Totals until now.
@@ -648,7 +683,8 @@ impl Core {
     /// an idle network; zero if there is no path.
     pub fn round_trip(&self, flow: PacketFlowId) -> Duration {
         let links = self.fabric.links();
-        let (full, control) = (self.config.packet_bytes(), self.config.control_bytes);
+        let config = self.config_of(flow);
+        let (full, control) = (config.packet_bytes(), config.control_bytes);
         let there_and_back = |link: PacketLinkId| {
             let there = links.delay(link) + links.transmission(link, full as u16);
             let back = links.delay(link.reverse());
@@ -666,9 +702,11 @@ impl Core {
         sent_bytes(self.nic_rate(self.endpoints(flow).source()), self.round_trip(flow))
     }
 
-    /// The longest [`Self::round_trip`] of a flow that has been added.
+    /// The longest [`Self::round_trip`] of a flow that has been added, of those of the class whose
+    /// transport is called.
     pub fn longest_round_trip(&self) -> Duration {
-        self.flows.ids().map(|flow| self.round_trip(flow)).max().unwrap_or_default()
+        let flows = self.flows.ids().filter(|&flow| self.is_at_work(flow));
+        flows.map(|flow| self.round_trip(flow)).max().unwrap_or_default()
     }
 
     /// Whether packets of a flow overtake each other though the transport sends them on one path.

@@ -297,12 +297,17 @@ impl<T: Transport> Simulation<T> {
         }
     }
 
-    fn wake(&mut self, nic: NicId) {
-        if !self.core.nics.is_woken(nic, self.core.clock.now()) {
+    /// Wakes the transport for a NIC; of several transports that of a class, see [`Nics::place`].
+    ///
+    /// [`Nics::place`]: super::nics::Nics::place
+    fn wake(&mut self, place: NicId) {
+        if !self.core.nics.is_woken(place, self.core.clock.now()) {
             return;
         }
+        let (nic, class) = self.core.nics.at(place);
         let link = self.core.nics.uplink(nic);
         self.settle(link);
+        self.core.set_class(class);
         self.transport.wake(&mut self.core, nic);
         self.kick(link);
     }

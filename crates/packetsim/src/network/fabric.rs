@@ -45,7 +45,8 @@ pub(super) enum Next {
 pub(super) struct Fabric {
     pub(super) links: Links,
     packets: PacketSlab,
-    queueing: Queueing,
+    /// Per priority.
+    queueing: Box<[Queueing]>,
     pfc: Option<Pfc>,
     shared: Option<Box<SharedBuffers>>,
     telemetry: Option<Box<Telemetry>>,
@@ -65,12 +66,21 @@ pub(super) struct Fabric {
 }
 
 impl Fabric {
-    pub(super) fn new(topology: &Topology, config: &Config) -> Result<Self, PacketError> {
+    /// With settings by which packets of each priority are queued: of all of them, if there is one.
+    pub(super) fn new(
+        topology: &Topology,
+        config: &Config,
+        queues: &[Config],
+    ) -> Result<Self, PacketError> {
+        let queues = (0..=usize::from(config.highest_priority))
+            .map(|priority| queues.get(priority).unwrap_or(&queues[0]));
+        let thresholds: Vec<Option<crate::config::Pfc>> = queues.clone().map(|it| it.pfc).collect();
+        let pauses = thresholds.iter().any(Option::is_some);
         Ok(Self {
             links: Links::new(topology, config)?,
             packets: PacketSlab::new(),
-            queueing: Queueing::new(config),
-            pfc: config.pfc.map(|pfc| Pfc::new(topology, pfc, config.highest_priority)),
+            queueing: queues.map(Queueing::new).collect(),
+            pfc: pauses.then(|| Pfc::new(topology, thresholds)),
             shared: config.shared_buffer.map(|rule| Box::new(SharedBuffers::new(topology, rule))),
             telemetry: config.telemetry.then(Box::default),
             failed_at: Vec::new(),
@@ -141,6 +151,12 @@ impl Fabric {
         }
     }
 
+    /// The rules by which packets of a priority are queued.
+    #[inline]
+    fn queueing(&self, priority: u8) -> &Queueing {
+        &self.queueing[usize::from(priority)]
+    }
+
     #[inline]
     pub(super) fn packet_mut(&mut self, id: PacketId) -> &mut Packet {
         &mut self.packets[id]
@@ -164,7 +180,8 @@ impl Fabric {
     /// Queues a packet other than data at a settled link.
     #[inline]
     pub(super) fn push_control(&mut self, link: PacketLinkId, id: PacketId) {
-        let queue = if self.queueing.has_control_queue() { Queue::Control } else { Queue::Data };
+        let rules = self.queueing(self.packets[id].priority());
+        let queue = if rules.has_control_queue() { Queue::Control } else { Queue::Data };
         self.links.push(link, queue, id, &mut self.packets);
     }
 
@@ -232,7 +249,7 @@ impl Fabric {
             Turn::Idle => return Next::Idle,
         };
         let Waiting { id, packet, begin, queued, is_from_host } = waiting;
-        if self.queueing.may_mark_departure(queued) {
+        if self.queueing(packet.priority()).may_mark_departure(queued) {
             self.mark(link, id, queued, begin);
         }
         if !is_from_host && let Some(pfc) = &mut self.pfc {
@@ -265,7 +282,12 @@ impl Fabric {
         let now = clock.now();
         if self.links.catch_up_to_send(link, packet.priority(), now) {
             // An idle transmitter: nothing waits that it may send.
-            let is_crowded = self.is_buffered(over) && self.pass(link, over, packet, clock);
+            let is_crowded = if self.is_buffered(over, packet.priority()) {
+                self.pass(link, over, packet, clock)
+            } else {
+                self.release(link, clock);
+                false
+            };
             self.transmit(link, id, packet, now, clock);
             return is_crowded;
         }
@@ -273,7 +295,7 @@ impl Fabric {
             return false;
         }
         self.watch(link, clock);
-        self.is_buffered(over) && self.buffer(over, id)
+        self.is_buffered(over, packet.priority()) && self.buffer(over, id)
     }
 
     /// Queues a packet at a busy link; returns whether it is there.
@@ -299,7 +321,7 @@ impl Fabric {
             return true;
         }
         let queued = self.links.queued_bytes(link, Queue::Control, packet.priority());
-        if !self.queueing.admits_control(queued, size) {
+        if !self.queueing(packet.priority()).admits_control(queued, size) {
             self.links.count(link).control_drops += 1;
             self.drop_packet(link, id, now);
             return false;
@@ -313,22 +335,22 @@ impl Fabric {
     fn admit(&mut self, link: PacketLinkId, id: PacketId, packet: &Packet, now: Time) -> bool {
         let (size, priority) = (u32::from(packet.size), packet.priority());
         let queued = self.links.queued_bytes(link, Queue::Data, priority);
-        if self.queueing.may_mark_arrival(queued) {
+        if self.queueing(priority).may_mark_arrival(queued) {
             self.mark(link, id, queued, now);
         }
         if let Some(shared) = &self.shared {
             if shared.admits(&self.links, link, queued, size) {
                 return true;
             }
-        } else if self.queueing.admits_data(queued, size) {
+        } else if self.queueing(priority).admits_data(queued, size) {
             return true;
         } else {
             let chance = Chance { link, packet: &self.packets[id], time: now };
-            if self.queueing.admits_late_data(queued, size, &chance) {
+            if self.queueing(priority).admits_late_data(queued, size, &chance) {
                 return true;
             }
         }
-        if self.queueing.is_trimming() {
+        if self.queueing(priority).is_trimming() {
             self.trim(link, id, now);
         } else {
             self.links.count(link).drops += 1;
@@ -341,7 +363,7 @@ impl Fabric {
     fn mark(&mut self, link: PacketLinkId, id: PacketId, queued: u32, now: Time) {
         let packet = &self.packets[id];
         if packet.kind == PacketKind::Data
-            && self.queueing.marks(queued, &Chance { link, packet, time: now })
+            && self.queueing(packet.priority()).marks(queued, &Chance { link, packet, time: now })
         {
             self.packets[id].flags |= MARKED;
             self.links.count(link).marks += 1;
@@ -356,7 +378,7 @@ impl Fabric {
         let last = self.links.last_data(link, priority);
         let packet = &self.packets[id];
         if last != NO_PACKET
-            && self.queueing.trims_last(&Chance { link, packet, time: now })
+            && self.queueing(priority).trims_last(&Chance { link, packet, time: now })
             && self.packets[last].kind == PacketKind::Data
         {
             let sizes = [last, id].map(|it| self.packets[it].size);
@@ -367,9 +389,9 @@ impl Fabric {
             self.links.resize_queued(link, priority, sizes);
         }
         self.record(now, EventKind::Trimmed, link, id);
-        let header = self.queueing.header();
+        let header = self.queueing(priority).header();
         let queued = self.links.queued_bytes(link, Queue::Control, priority);
-        if !self.queueing.admits_header(queued) {
+        if !self.queueing(priority).admits_header(queued) {
             self.links.count(link).drops += 1;
             return self.drop_packet(link, id, now);
         }

@@ -46,6 +46,8 @@ pub(super) struct Flows {
     keys: Vec<RouteKey>,
     /// As far as the last flow of a priority above the lowest.
     priorities: Vec<u8>,
+    /// As far as the last flow of a class beyond the first.
+    classes: Vec<u8>,
     state: Vec<FlowProgress>,
     routes: Vec<Span>,
     route_links: Vec<PacketLinkId>,
@@ -66,6 +68,7 @@ impl Default for Flows {
         Self {
             keys: Vec::new(),
             priorities: Vec::new(),
+            classes: Vec::new(),
             state: Vec::new(),
             routes: Vec::new(),
             route_links: Vec::new(),
@@ -91,6 +94,10 @@ impl Flows {
         if spec.priority > 0 {
             self.priorities.resize(self.keys.len(), 0);
             self.priorities[self.keys.len() - 1] = spec.priority;
+        }
+        if spec.class > 0 {
+            self.classes.resize(self.keys.len(), 0);
+            self.classes[self.keys.len() - 1] = spec.class;
         }
         self.open += 1;
         self.state.push(FlowProgress {
@@ -131,6 +138,12 @@ impl Flows {
     #[inline]
     pub(super) fn priority(&self, flow: PacketFlowId) -> u8 {
         self.priorities.get(flow.index()).copied().unwrap_or(0)
+    }
+
+    /// The class of a flow.
+    #[inline]
+    pub(super) fn class(&self, flow: PacketFlowId) -> usize {
+        self.classes.get(flow.index()).map_or(0, |&class| usize::from(class))
     }
 
     /// Prefetches the progress of a flow.
@@ -262,6 +275,7 @@ mod tests {
             size: Bytes(bytes),
             start: Time(77),
             priority: 0,
+            class: 0,
             route: route.map(|links| links.iter().copied().map(PacketLinkId).collect()),
         }
     }

@@ -19,8 +19,9 @@ impl Core {
         let path = self.path_of(flow)?;
         let together = self.idle_time(flow, &path, |_| false);
         let state = self.flow(flow);
-        let is_equal = self.packet_size(flow, state.packets - 1) == self.config().packet_bytes();
-        let is_sprayed = !matches!(self.config().paths, PathChoice::Ecmp | PathChoice::Spray(1));
+        let config = self.config_of(flow);
+        let is_equal = self.packet_size(flow, state.packets - 1) == config.packet_bytes();
+        let is_sprayed = !matches!(config.paths, PathChoice::Ecmp | PathChoice::Spray(1));
         let is_explicit = self.flows.key(flow).is_explicit();
         if is_equal || is_explicit || !(is_sprayed || self.reorders()) {
             return Some(together);
@@ -42,7 +43,7 @@ impl Core {
         path: &[PacketLinkId],
         is_apart: impl Fn(usize) -> bool,
     ) -> Duration {
-        let full = self.config().packet_bytes() as u16;
+        let full = self.config_of(flow).packet_bytes() as u16;
         let others = u64::from(self.flow(flow).packets - 1);
         let tail = self.packet_size(flow, others as u32) as u16;
         let (mut first_arrival, mut slowest) = (0_u64, (0_u64, 1_u64));

@@ -14,7 +14,7 @@
 
 pub(crate) mod any;
 mod balancing;
-mod build;
+pub(crate) mod build;
 mod clock;
 pub(crate) mod core;
 mod crossing;

@@ -22,19 +22,24 @@ pub(super) struct Nics {
     uplinks: Vec<PacketLinkId>,
     /// Per link the NIC that sends by it.
     senders: Vec<NicId>,
+    /// Those of the first class of traffic first.
     wakes: Vec<Wake>,
+    /// Per NIC the priority of what it sent last, where it has several transports.
+    last: Vec<u8>,
 }
 
 impl Nics {
-    pub(super) fn new(topology: &Topology) -> Self {
+    /// For so many classes of traffic, each with a transport of its own.
+    pub(super) fn new(topology: &Topology, classes: usize) -> Self {
         let nics = (0..topology.nic_count() as u32).map(NicId);
         let uplinks: Vec<PacketLinkId> = nics.map(|nic| topology.uplink(nic)).collect();
         let mut senders = vec![NO_NIC; topology.links().len()];
         for (nic, uplink) in uplinks.iter().enumerate() {
             senders[uplink.index()] = NicId(nic as u32);
         }
-        let wakes = vec![Wake { time: NEVER, has_event: false }; uplinks.len()];
-        Self { uplinks, senders, wakes }
+        let wakes = vec![Wake { time: NEVER, has_event: false }; uplinks.len() * classes];
+        let last = vec![u8::MAX; if classes == 1 { 0 } else { uplinks.len() }];
+        Self { uplinks, senders, wakes, last }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -51,6 +56,33 @@ impl Nics {
     #[inline]
     pub(super) fn sender(&self, link: PacketLinkId) -> NicId {
         self.senders[link.index()]
+    }
+
+    /// Where the wakes of a NIC are for the transport of a class, as if it were a NIC of its own.
+    #[inline]
+    pub(super) fn place(&self, nic: NicId, class: usize) -> NicId {
+        NicId(nic.0 + (class * self.uplinks.len()) as u32)
+    }
+
+    /// The NIC and the class of a place.
+    #[inline]
+    pub(super) fn at(&self, place: NicId) -> (NicId, usize) {
+        if place.index() < self.uplinks.len() {
+            return (place, 0);
+        }
+        let (class, nic) = (place.index() / self.uplinks.len(), place.index() % self.uplinks.len());
+        (NicId(nic as u32), class)
+    }
+
+    /// Notes the priority of what a NIC sends.
+    pub(super) fn set_last_priority(&mut self, nic: NicId, priority: u8) {
+        self.last[nic.index()] = priority;
+    }
+
+    /// See [`super::core::Core::last_priority`].
+    #[inline]
+    pub(super) fn last_priority(&self, nic: NicId) -> u8 {
+        self.last.get(nic.index()).copied().unwrap_or(u8::MAX)
     }
 
     /// Wakes the transport for a NIC at this time, unless it is woken earlier.
@@ -93,7 +125,7 @@ mod tests {
 
     fn three() -> (Nics, Clock) {
         let topology = star(3, Rate(1), Duration(1)).unwrap();
-        (Nics::new(&topology), Clock::new(6, 3, Duration(1_000)))
+        (Nics::new(&topology, 1), Clock::new(6, 3, Duration(1_000)))
     }
 
     /// When the transport is woken for a NIC.

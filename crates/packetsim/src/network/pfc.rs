@@ -39,7 +39,8 @@ struct Port {
 /// The state of all links.
 #[derive(Debug, Clone)]
 pub(super) struct Pfc {
-    thresholds: Thresholds,
+    /// Per priority; packets of those without are not counted.
+    thresholds: Vec<Option<Thresholds>>,
     /// How many ports each link has, one for each priority.
     priorities: u8,
     ports: Vec<Port>,
@@ -54,8 +55,8 @@ pub(super) struct Pfc {
 }
 
 impl Pfc {
-    pub(super) fn new(topology: &Topology, thresholds: Thresholds, highest: u8) -> Self {
-        let priorities = highest + 1;
+    pub(super) fn new(topology: &Topology, thresholds: Vec<Option<Thresholds>>) -> Self {
+        let priorities = thresholds.len() as u8;
         let nodes = topology.node_count();
         let (mut into, mut out) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
         for (index, spec) in topology.links().iter().enumerate() {
@@ -118,6 +119,19 @@ impl Pfc {
         &self.out[node.index()]
     }
 
+    /// The thresholds of a priority; none pauses what is not counted.
+    #[inline]
+    fn thresholds(&self, priority: u8) -> Thresholds {
+        const NEVER: Thresholds = Thresholds { pause_bytes: u32::MAX, resume_bytes: 0 };
+        self.thresholds[usize::from(priority)].unwrap_or(NEVER)
+    }
+
+    /// Whether packets of a priority are counted.
+    #[inline]
+    pub(super) fn counts(&self, priority: u8) -> bool {
+        self.thresholds[usize::from(priority)].is_some()
+    }
+
     /// A packet that came over a link waits in the switch; returns whether that is too much.
     #[inline]
     pub(super) fn buffer(&mut self, over: PacketLinkId, packet: &mut Packet) -> bool {
@@ -148,12 +162,16 @@ impl Pfc {
         let place = self.place(over, packet.priority());
         let port = &mut self.ports[place];
         port.buffered += u32::from(packet.size);
-        port.buffered > self.thresholds.pause_bytes && !port.is_pausing
+        let (buffered, is_pausing) = (port.buffered, port.is_pausing);
+        !is_pausing && buffered > self.thresholds(packet.priority()).pause_bytes
     }
 
     /// A link out of a switch begins to send a packet that waited there.
     #[inline]
     pub(super) fn serve(&mut self, link: PacketLinkId, packet: &Packet) {
+        if !self.counts(packet.priority()) {
+            return;
+        }
         let first_into = self.ports[self.place(link, 0)].first_into;
         let over = self.into[(first_into + u32::from(packet.ingress)) as usize];
         self.begin(link, over, packet);
@@ -171,9 +189,10 @@ impl Pfc {
         }
         let (over, priority) = (port.serving_over, port.serving_priority);
         let place = self.place(over, priority);
+        let resume_bytes = self.thresholds(priority).resume_bytes;
         let port = &mut self.ports[place];
         port.buffered -= size;
-        if port.is_pausing && port.buffered < self.thresholds.resume_bytes {
+        if port.is_pausing && port.buffered < resume_bytes {
             port.is_pausing = false;
             return Some((over, priority));
         }
@@ -191,8 +210,9 @@ impl Pfc {
     /// buffered still; returns whether it does. All links out are watched then.
     pub(super) fn pause(&mut self, over: PacketLinkId, priority: u8, node: NodeId) -> bool {
         let place = self.place(over, priority);
+        let pause_bytes = self.thresholds(priority).pause_bytes;
         let port = &mut self.ports[place];
-        if port.buffered <= self.thresholds.pause_bytes {
+        if port.buffered <= pause_bytes {
             return false;
         }
         port.is_pausing = true;
@@ -266,7 +286,7 @@ mod tests {
     fn a_link_is_paused_above_its_threshold_and_resumes_below_the_other() {
         let topology = star(2, Rate(1), Duration(1)).unwrap();
         let thresholds = Thresholds { pause_bytes: 300, resume_bytes: 200 };
-        let mut pfc = Pfc::new(&topology, thresholds, 1);
+        let mut pfc = Pfc::new(&topology, vec![Some(thresholds); 2]);
         let packet = |size: u16| packet(size, 1);
         // Links 0 and 3 lead to the switch and from it to the other host.
         let (over, out, switch) = (PacketLinkId(0), PacketLinkId(3), topology.links()[0].to);

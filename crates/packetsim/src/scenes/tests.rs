@@ -4,7 +4,7 @@ use super::{SceneHops, Scenes};
 use crate::config::Config;
 use crate::flow::{FlowSpec, PacketFlowId};
 use crate::hash::mix;
-use crate::presets::{leaf_spine, star};
+use crate::presets::{fat_tree, leaf_spine, star};
 use crate::tests::flow;
 use crate::topology::Topology;
 use crate::transport::{TransportKind, TransportName, profile};
@@ -217,6 +217,43 @@ fn flows_at_random_end_once_and_as_if_nothing_was_known() {
             assert_eq!(once, each, "{name}, seed {seed}");
             assert_eq!(hops.all, all.all, "{name}, seed {seed}");
             assert!(once.iter().zip(&flows).all(|(end, flow)| *end > flow.start));
+        }
+    }
+}
+
+/// The same for every transport, over one switch, a slow spine, and three tiers, with sizes at
+/// random.
+#[test]
+fn random_sizes_over_every_fabric_end_as_if_nothing_was_known() {
+    let slow_spine = leaf_spine(HOSTS, 4, 1, RATE, Rate(2 * RATE.0), Duration(US)).unwrap();
+    let tree = fat_tree(HOSTS, 4, RATE, Duration(US)).unwrap();
+    for (place, topology) in [one_switch(), slow_spine, tree].iter().enumerate() {
+        for (index, name) in TransportName::ALL.iter().map(|name| name.name()).enumerate() {
+            let draw = |what: u64, below: u64| {
+                mix(mix(100 * place as u64 + index as u64) ^ 0x7369_7a65 ^ what) % below
+            };
+            // A round that comes again, and flows that join it or do not.
+            let round: Vec<([u32; 2], u64)> = (0..6_u64)
+                .map(|flow| {
+                    let source = draw(8 * flow, 16) as u32;
+                    let other = (source + 1 + draw(8 * flow + 1, 15) as u32) % 16;
+                    ([source, other], 1 + draw(8 * flow + 2, 300_000))
+                })
+                .collect();
+            let mut flows = Vec::new();
+            for turn in 0..3_u64 {
+                let start = turn * 40_000 * US;
+                flows.extend(round.iter().map(|&(ends, bytes)| at(start, ends, bytes)));
+                let source = draw(900 + turn, 16) as u32;
+                let ends = [source, (source + 3) % 16];
+                let late = draw(950 + turn, 30) * US;
+                flows.push(at(start + late, ends, 1 + draw(970 + turn, 200_000)));
+            }
+            let (once, hops) = in_scenes(name, topology, &flows, true);
+            let (each, all) = in_scenes(name, topology, &flows, false);
+            assert_eq!(once, each, "{name}, fabric {place}");
+            assert_eq!(hops.all, all.all, "{name}, fabric {place}");
+            assert!(once.iter().zip(&flows).all(|(end, flow)| *end > flow.start), "{name}");
         }
     }
 }

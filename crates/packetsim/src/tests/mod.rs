@@ -3,6 +3,7 @@
 mod balancing;
 mod bench;
 mod buffers;
+mod classes;
 mod closed_forms;
 mod dcqcn;
 mod dctcp;
@@ -69,6 +70,7 @@ pub(crate) fn flow(ends: (u32, u32), bytes: u64) -> FlowSpec {
         size: Bytes(bytes),
         start: Time::ZERO,
         priority: 0,
+        class: 0,
         route: None,
     }
 }

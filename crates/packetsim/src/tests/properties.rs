@@ -179,6 +179,7 @@ pub(super) fn scenario(case: &Case) -> PacketScenario {
             size: Bytes(size),
             start: Time(start),
             priority: (start % u64::from(case.config.highest_priority + 1)) as u8,
+            class: 0,
             route: path.filter(|_| is_explicit),
         };
         network.add_flow(&spec).is_ok().then_some(spec)
@@ -196,6 +197,7 @@ pub(super) fn scenario(case: &Case) -> PacketScenario {
         topology,
         config: case.config,
         transport,
+        classes: Vec::new(),
         sampling: None,
         series: None,
         event_logging: None,

@@ -20,6 +20,7 @@ pub(super) fn scenario(name: &str, topology: Topology, flows: Vec<FlowSpec>) -> 
         topology,
         config,
         transport,
+        classes: Vec::new(),
         flows,
         programs: Programs::default(),
         circuits: Vec::new(),

@@ -102,8 +102,10 @@ impl Windows {
     pub(super) fn heed(&mut self, core: &Core) {
         while !self.is_given && self.flows < core.flow_count() {
             let flow = PacketFlowId(self.flows as u32);
-            let present = &mut self.packets[core.endpoints(flow).source()];
-            *present = window(core, flow, *present).min(self.largest);
+            if core.is_at_work(flow) {
+                let present = &mut self.packets[core.endpoints(flow).source()];
+                *present = window(core, flow, *present).min(self.largest);
+            }
             self.flows += 1;
         }
     }

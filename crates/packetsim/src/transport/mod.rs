@@ -27,6 +27,7 @@ mod recovery;
 mod reliable;
 mod round_robin;
 mod selective;
+mod several;
 mod spray;
 pub mod swift;
 mod table;
@@ -37,6 +38,7 @@ pub use fit::Extent;
 pub use interface::{Next, Transport};
 pub(crate) use interface::{Parameters, ParametersUser};
 pub use recovery::Recovery;
+pub(crate) use several::{AnyTransport, Several};
 
 use crate::config::Config;
 use crate::error::PacketError;

@@ -91,7 +91,8 @@ impl Paced {
     #[inline]
     pub(super) fn begin(&mut self, core: &Core, flow: PacketFlowId, at: Time) -> Time {
         let (nic, priority) = (core.endpoints(flow).source(), core.priority(flow));
-        if std::mem::replace(&mut self.last[nic], priority) >= priority {
+        let last = std::mem::replace(&mut self.last[nic], priority);
+        if last.min(core.last_priority(nic)) >= priority {
             return at;
         }
         let packet = Bytes(core.config().packet_bytes().into());

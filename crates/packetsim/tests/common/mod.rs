@@ -62,6 +62,7 @@ pub fn parse(name: &str, text: &str) -> Reference {
         size: Bytes(row[size].parse().expect("bytes")),
         start: Time::ZERO,
         priority: 0,
+        class: 0,
         route: None,
     };
     Reference {

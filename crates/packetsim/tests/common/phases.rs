@@ -86,6 +86,7 @@ fn packets(sizes: Sizes, scale: u64, mtu: u32) -> f64 {
             size: Bytes(bytes),
             start: Time::ZERO,
             priority: 0,
+            class: 0,
             route: None,
         };
         network.add_flow(&spec).unwrap();

@@ -50,6 +50,7 @@ pub fn flows(name: &str) -> (u32, Vec<FlowSpec>) {
         size,
         start: Time::ZERO,
         priority: 0,
+        class: 0,
         route: None,
     };
     (hosts, pairs.into_iter().map(flow).collect())

@@ -12,7 +12,7 @@ use lightloom_model::{Duration, Rate, Time};
 use lightloom_packetsim::{
     Carrier, Config, EventKind, EventLogging, FlowOutcome, PacketError, PacketEvent, PacketFlowId,
     PacketKind, PacketScenario, ProgramReport, Programs, Report, RunningScenario, Samples,
-    Sampling, Series, SeriesSampling, Topology, TransportKind, fitted, profile,
+    Sampling, Series, SeriesSampling, Topology, TrafficClass, fitted, profile,
 };
 use network::{CircuitRow, FailureRow, FlowColumns, NetworkValues, parse_circuits, parse_failures};
 use numpy::{IntoPyArray, PyArray1};
@@ -20,6 +20,7 @@ use programs::OperationColumns;
 use pythonize::pythonize;
 use serde::Deserialize;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::cell::RefCell;
@@ -85,12 +86,10 @@ struct RunValues {
 /// Simulates flows; see `lightloom.packets.simulate_flows`. `progress` is called first before the
 /// first event.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "each is a record or columns of its own")]
 fn packet_simulate(
     py: Python<'_>,
     network: Record<NetworkValues>,
-    config: Record<Config>,
-    transport: Record<TransportKind>,
+    classes: Record<Vec<TrafficClass>>,
     flows: Given<FlowColumns>,
     operations: Option<Given<OperationColumns>>,
     run: Record<RunValues>,
@@ -100,14 +99,20 @@ fn packet_simulate(
     let topology = network.build()?;
     let (period, max_periods, max_rows) = (run.sample_every_ps, run.max_samples, run.max_rows);
     let (max_events, flow) = (run.max_events, run.traced_flow.map(PacketFlowId));
-    let config = Config { highest_priority: flows.0.highest_priority(), ..config.0 };
+    let mut classes = classes.0;
+    if classes.is_empty() {
+        return Err(PyValueError::new_err("there is no class of traffic"));
+    }
+    let TrafficClass { config, transport } = classes.remove(0);
+    let config = Config { highest_priority: flows.0.highest_priority(), ..config };
     let scenario = PacketScenario {
         flows: flows.0.specs(&network, &topology, config.seed)?,
         programs: operations.map_or(Ok(Programs::default()), |given| given.0.programs())?,
         circuits: parse_circuits(run.circuits),
         failures: parse_failures(run.failures, run.detection_ps)?,
         config,
-        transport: transport.0,
+        transport,
+        classes,
         topology,
         sampling: (max_periods > 0).then_some(Sampling { period, max_periods }),
         series: (max_rows > 0).then_some(SeriesSampling { period, max_rows }),

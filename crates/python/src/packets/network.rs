@@ -162,6 +162,7 @@ pub(super) struct FlowColumns {
     size_bytes: Column<u64>,
     start_ps: Column<u64>,
     priority: Column<u8>,
+    class: Column<u8>,
     /// Which NIC of its host a flow leaves and arrives by; empty where every host's first is taken.
     source_nic: Column<u32>,
     destination_nic: Column<u32>,
@@ -177,6 +178,7 @@ impl FlowColumns {
             self.size_bytes.0.len(),
             self.start_ps.0.len(),
             self.priority.0.len(),
+            self.class.0.len(),
         ];
         let nics = [self.source_nic.0.len(), self.destination_nic.0.len()];
         let is_wrong = nics != [0; 2] && nics != [flows; 2];
@@ -235,8 +237,8 @@ impl FlowColumns {
                 _ => [source, destination],
             };
             let (size, start) = (Bytes(self.size_bytes.0[flow]), Time(self.start_ps.0[flow]));
-            let priority = self.priority.0[flow];
-            Ok(FlowSpec { source, destination, size, start, priority, route })
+            let (priority, class) = (self.priority.0[flow], self.class.0[flow]);
+            Ok(FlowSpec { source, destination, size, start, priority, class, route })
         };
         (0..self.source.0.len()).map(&mut flow).collect()
     }

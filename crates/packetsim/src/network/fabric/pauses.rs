@@ -9,10 +9,10 @@ use lightloom_model::{Duration, Time};
 
 /// PFC.
 impl Fabric {
-    /// Whether what arrives over a link is buffered by a switch.
+    /// Whether a switch counts what it buffers of a priority that arrives over a link.
     #[inline]
-    pub(super) fn is_buffered(&self, over: PacketLinkId) -> bool {
-        self.pfc.is_some() && !self.links.has(over, TO_HOST)
+    pub(super) fn is_buffered(&self, over: PacketLinkId, priority: u8) -> bool {
+        self.pfc.as_ref().is_some_and(|pfc| pfc.counts(priority)) && !self.links.has(over, TO_HOST)
     }
 
     /// See [`Pfc::buffer`].
