@@ -171,7 +171,7 @@ def _as_flows(results: Sequence[FabricResult]) -> dict[str, list[Text]]:
 
 
 def _print_speed_and_cost(comparison: Comparison, console: Console) -> None:
-    """All columns, in one table where it fits and else in two."""
+    """All columns, in one table where it fits and else in two or three."""
     results = comparison.results
     columns = _columns(results)
     names = list(columns)
@@ -180,7 +180,14 @@ def _print_speed_and_cost(comparison: Comparison, console: Console) -> None:
         print_table(whole, console)
         return
     place = names.index(_NETWORK)
-    print_table(_table(results, "Training speed", columns, names[:place]), console)
+    speed, learned = names[:place], [_load_header(load) for load in LEARNED]
+    training = _table(results, "Training speed", columns, speed)
+    apart = [name for name in speed if name in learned]
+    if apart and table_width(training, console) > console.width:
+        kept = [name for name in speed if name not in learned]
+        print_table(_table(results, "Training speed", columns, kept), console)
+        training = _table(results, "Step while a gate learns to balance", columns, apart)
+    print_table(training, console)
     print_table(_table(results, "Cost and power", columns, names[place:]), console)
 
 
