@@ -37,7 +37,7 @@ Kind = TypeVar("Kind", bound="Strict")
 Whole = Annotated[int, Field(strict=True, ge=1, le=10**9)]
 
 
-def _switched(value: Any, switch_of: ValidatorFunctionWrapHandler) -> bool:
+def _switched(value: object, switch_of: ValidatorFunctionWrapHandler) -> bool:
     if isinstance(value, str) and value in ("on", "off"):
         return value == "on"
     if not isinstance(value, bool):

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.report.grid import Grid, print_rows
-from lightloom.study.calibration.step_error import Part, StepError
+from lightloom.study.calibration.step_error import RecordedPart, StepError
 from lightloom.units import show_time
 
 #: what to do about an error of a term
@@ -65,7 +65,7 @@ def print_step_error(found: StepError, console: Console) -> None:
     console.print(Text(text), soft_wrap=True)
 
 
-def _part_text(part: Part) -> str:
+def _part_text(part: RecordedPart) -> str:
     return (
         f"The profile has the all-to-alls of {part.recorded:,.4g} layers x micro-batches with "
         f"experts, of {part.predicted:,.4g} in a step of a GPU: as many of the predicted ones are "

@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
 
 from lightloom.errors import InputError
 from lightloom.models import Model
@@ -48,7 +47,7 @@ SEEN = {"pipeline": "pp", "gradients, parameters": "dp"}
 
 
 @dataclass(frozen=True)
-class Part:
+class RecordedPart:
     """How much of a step was recorded, in MoE layers x micro-batches of a GPU.
 
     Attributes
@@ -107,7 +106,7 @@ class StepError:
     idle_s: float
     ranks: int
     steps: int
-    part: Part | None = None
+    part: RecordedPart | None = None
 
     @property
     def largest(self) -> TermError:
@@ -176,7 +175,7 @@ def step_error(
     )  # fmt: skip
 
 
-def model_of_results(inputs: Mapping[str, Any]) -> Model | None:
+def model_of_results(inputs: Mapping[str, object]) -> Model | None:
     """The model that results are of; ``None`` for a recorded program.
 
     Raises
@@ -190,7 +189,7 @@ def model_of_results(inputs: Mapping[str, Any]) -> Model | None:
 
 def _part(
     model: Model | None, plan: Mapping[str, int], recorded: Imported, steps: int
-) -> Part | None:
+) -> RecordedPart | None:
     """What was recorded of a step, by its all-to-alls; ``None`` if that is all or not known."""
     if model is None or not model.num_moe_layers or plan.get("ep", 1) == 1:
         return None
@@ -200,7 +199,7 @@ def _part(
         for call in recorded.trace.ranks[rank].calls
     )
     micro_batches, stages = plan["micro_batches"], plan["pp"]
-    part = Part(calls / steps / PER_LAYER, model.num_moe_layers * micro_batches / stages)
+    part = RecordedPart(calls / steps / PER_LAYER, model.num_moe_layers * micro_batches / stages)
     # a stage may have all layers without experts
     dense = model.num_layers - model.num_moe_layers
     fewest = max(1, model.num_layers // stages - dense) * micro_batches
@@ -209,7 +208,7 @@ def _part(
 
 def _part_of(
     predicted_s: Mapping[str, float],
-    part: Part,
+    part: RecordedPart,
     model: Model | None,
     measured_s: Mapping[str, float],
 ) -> dict[str, float]:

@@ -6,7 +6,7 @@ import pytest
 from tests.kineto_files import Profile
 
 from lightloom.models import load_model
-from lightloom.study.calibration.step_error import PER_LAYER, TERMS, Part, step_error
+from lightloom.study.calibration.step_error import PER_LAYER, TERMS, RecordedPart, step_error
 from lightloom.trace.importers.kineto import read_kineto
 
 PLAN = {"tp": 2, "pp": 2, "ep": 4, "cp": 1}
@@ -94,7 +94,7 @@ def test_a_part_of_a_step_stands_beside_as_many_layers(tmp_path):
         "bubble": 1.0, "pp": 1.0, "dp": 1.0,
     }  # fmt: skip
     found = step_error("rail", predicted, plan, recorded(tmp_path, profile), model=model)
-    assert found.part == Part(2.0, 64.0)
+    assert found.part == RecordedPart(2.0, 64.0)
     terms = {term.term: (term.predicted_s, term.measured_s) for term in found.terms}
     assert terms == {
         "computation": (pytest.approx(6e-3), pytest.approx(24e-3)),
