@@ -1,15 +1,23 @@
 """Parts of the reference that are made from the code and from data; the site's hooks call them."""
 
 import importlib
+import inspect
 import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel
 
 from lightloom import _core
 from lightloom.cli.commands import COMMANDS
+from lightloom.control.region_file import RegionFile
 from lightloom.fabric import FABRICS
+from lightloom.fabric.circuit_options import CircuitOptions
+from lightloom.inputs.fields import describe
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,6 +57,47 @@ def commands() -> str:
 def fabrics() -> str:
     """All options of every fabric."""
     return "\n\n".join(f"## {kind}\n\n{output_of('fabrics', kind)}" for kind in FABRICS)
+
+
+def circuits() -> str:
+    """The keys of the table ``[circuits]`` of a topology file."""
+    return keys_of(CircuitOptions)
+
+
+def region_file() -> str:
+    """All keys of a region's file, table by table."""
+    top, tables = [], []
+    for name, field in RegionFile.model_fields.items():
+        section = next((one for one in parts_of(field.annotation) if is_table(one)), None)
+        if section is None:
+            top.append(name)
+        else:
+            head = f"[{name}.NAME]" if name == "switches" else f"[{name}]"
+            tables.append(f"## `{head}`\n\n{inspect.getdoc(section)}\n\n{keys_of(section)}")
+    return "\n\n".join([keys_of(RegionFile, top), *tables])
+
+
+def parts_of(annotation: object) -> list[object]:
+    """A type, and those that it is made of."""
+    inside = [part for one in get_args(annotation) for part in parts_of(one)]
+    return [annotation, *inside]
+
+
+def is_table(kind: object) -> bool:
+    """Whether a type is a table of a file."""
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def keys_of(table: type[BaseModel], names: Iterable[str] | None = None) -> str:
+    """The keys of a table of a file: values, defaults and meanings."""
+    rows = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    for field in describe(table):
+        if names is None or field.name in names:
+            value = (field.metavar or "true|false").replace("|", "\\|")
+            default = {"on": "true"}.get(field.default or "", field.default)
+            default = f"`{default}`" if default else ""
+            rows.append(f"| `{field.name}` | {value} | {default} | {field.sentence()} |")
+    return "\n".join(rows)
 
 
 def choices(key: str) -> str:

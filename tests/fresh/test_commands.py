@@ -31,6 +31,7 @@ INSTALLATIONS = {"full": Path(sys.executable).parent, "plain": ROOT / ".venv/pla
 #: stopped, or asks what does; and the demo, which tests/golden runs in the plain installation
 NOT_RUN = (
     *("lightloom trace record ", "lightloom calibrate gpu ", "lightloom control serve "),
+    "lightloom ocs-emulator ",
     *("lightloom control service ", "lightloom sweep sweep.toml --out results --on "),
     "lightloom compare qwen3-235b-a22b ",
     "lightloom testbed train ",
@@ -149,7 +150,7 @@ def folder(tmp_path, switch):
 @pytest.mark.parametrize(
     ("installation", "page"), CASES, ids=[f"{page.stem}-{name}" for name, page in CASES]
 )
-def test_every_command_of_a_page_runs(installation, page, folder):
+def test_every_command_of_a_page_runs(installation, page, folder, switch):
     commands = INSTALLATIONS[installation]
     if not (commands / "lightloom").exists():
         pytest.skip("no plain installation of the wheel: make plain")
@@ -158,14 +159,17 @@ def test_every_command_of_a_page_runs(installation, page, folder):
     environment = {
         **os.environ,
         "LIGHTLOOM_TESTBED": str(folder / "lab"),
+        "OCS_PASSWORD": "root",
         "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(folder / PACKAGES),
     }
     for command in [*BEFORE.get(page.stem, []), *commands_of(page)]:
         if command.startswith(NOT_RUN):
             continue
+        # a region of an example is that of the emulated switch here
+        line = command.replace("> region.toml", f"| sed s/:3082/:{switch}/ > region.toml")
         done = subprocess.run(
-            ["bash", "-c", f"set -o pipefail; {command}"],
+            ["bash", "-c", f"set -o pipefail; {line}"],
             capture_output=True, cwd=folder, env=environment, check=False,
         )  # fmt: skip
         error = done.stderr.decode()

@@ -11,8 +11,10 @@ from lightloom import _core
 from lightloom.cli import compare, predict, schedule
 from lightloom.control.region_file import PolicySection, RatesSection, RelaySection, TimingSection
 from lightloom.fabric import Cluster, MixNet
+from lightloom.fabric.circuit_options import CircuitOptions
 from lightloom.fabric.network import Ocs
 from lightloom.schedule import Region
+from lightloom.schedule.circuit_rules import CircuitRules
 from lightloom.study.compare.results import PolicyResult
 from lightloom.study.compare.scenario import ClusterOptions
 from lightloom.study.scheduling import PortBudget
@@ -52,6 +54,8 @@ TIMING, POLICY, REGION = of("SwitchTiming"), of("Policy"), of_class(Region)
     ("door", "names"),
     [
         (set(MixNet.model_fields), TIMING | {"allocator", "when", "ports", "split", "failed"}),
+        (set(CircuitOptions.model_fields), TIMING | {"allocator", "when", "ports", "split"}),
+        (of_class(CircuitRules), {"circuit_gbps", "eps_gbps", "eps_nics", "split"}),
         (of_class(Ocs), {"allocator", "when", "ports", "split", "planes", "timing", "relaying"}),
         (of_command(compare), {"allocator", "when", "fixed_s", "rate_gbps"}),
         (of_command(schedule), {"ports", "eps_gbps", "failed", "rate_gbps"}),

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.region_file import RegionFile
 from lightloom.errors import DemandError
-from lightloom.schedule import Decider, Failures, Held, Region
+from lightloom.schedule import Decider, Failures, Held
 from lightloom.schedule.decider import Decision
 from lightloom.schedule.failures import check_demand
 
@@ -42,7 +42,7 @@ class RegionDecider:
 
     def __init__(self, region: RegionFile, port_map: PortMap) -> None:
         self._region, self._port_map = region, port_map
-        self.timing = region.timing.resolved()
+        self.timing = region.rules.timing
         self.servers = len(port_map.servers)
         self.ranks = self.servers * region.job.ranks_per_server
         self.failures = Failures()
@@ -64,20 +64,9 @@ class RegionDecider:
             raise
 
     def _make(self) -> Decider:
-        rates, policy, relay = self._region.rates, self._region.policy, self._region.relay
-        return Decider(
-            self.servers,
-            Region(
-                ports=self._port_map.nics_per_server,
-                split=policy.split,
-                failed=self.failures if self.failures.parts else None,
-                **rates.model_dump(),
-            ),
-            policy=policy.policy(None if relay is None else relay.cost()),
-            timing=self.timing,
-            planes=self._port_map.planes,
-            numa_nodes=policy.numa_nodes,
-        )
+        failed = self.failures if self.failures.parts else None
+        port_map = self._port_map
+        return self._region.rules.decider(port_map.nics_per_server, port_map.planes, failed)
 
     def start(self) -> frozenset[NicPair]:
         """Return demand-oblivious circuits to start with."""

@@ -42,7 +42,7 @@ def shape_of(region: RegionFile, port_map: PortMap) -> RegionShape:
     """
     shape = RegionShape(
         port_map.nics_per_server,
-        region.rates.eps_nics,
+        region.rules.eps_nics or 0,
         region.job.gpus_per_server,
         port_map.switches,
         pool=region.job.pool,

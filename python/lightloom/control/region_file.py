@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
 
 from lightloom.control.change import ConflictMode
 from lightloom.control.change_window import ChangeWindow, zone_of
@@ -19,35 +20,51 @@ from lightloom.control.private_files import read_private
 from lightloom.control.refusals import RegionFileError
 from lightloom.control.switch import Credentials
 from lightloom.errors import InputError
-from lightloom.hardware import measured_turnaround, nic_activation
 from lightloom.inputs.files import shown_path
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
+from lightloom.schedule.circuit_rules import (
+    LINK_UP_WORDS,
+    SWITCHING_WORDS,
+    CircuitRules,
+    link_up_time_s,
+    switching_times_s,
+)
 from lightloom.schedule.record_fields import keys_of, with_keys
 from lightloom.schedule.records import Policy, Region, RelayCost, SwitchTiming
 from lightloom.schedule.relay_cost import relay_default
 from lightloom.units import parse_quantity
 
+if TYPE_CHECKING:
+    from lightloom.fabric.reconfiguration import CircuitRegion
+
 Seconds = Annotated[float, quantity("second"), Field(ge=0, le=1e6)]
 _MAX_SECRET_BYTES = 4096
 #: keys of a switch's URL that name a file
 _PATHS_OF_URL = ("ca_file", "known_hosts")
+#: tables that the file of a fabric takes the place of
+RULES = ("rates", "policy", "timing", "relay")
 #: a name that is part of file names: no folder, no hidden file, nothing that a shell expands
 _REGION_NAME = re.compile(r"[^\W_][\w.-]*")
 
 
-def _or_measured(value: Any) -> Any:
-    if value == "measured":
-        return value
-    try:
-        return parse_quantity(value, "second", "quantity")
-    except InputError as error:
-        raise ValueError(str(error).removeprefix("quantity: ")) from None
+def _or_words(words: tuple[str, ...]) -> BeforeValidator:
+    """Read a time in seconds, or one of a few words."""
+
+    def read(value: Any) -> Any:
+        if value in words:
+            return value
+        try:
+            return parse_quantity(value, "second", "quantity")
+        except InputError as error:
+            raise ValueError(str(error).removeprefix("quantity: ")) from None
+
+    return BeforeValidator(read)
 
 
-MeasuredSeconds = Annotated[
-    Literal["measured"] | Annotated[float, Field(ge=0, le=1e6)], BeforeValidator(_or_measured)
-]
+_Time = Annotated[float, Field(ge=0, le=1e6)]
+SwitchingTime = Annotated[Literal["measured", "measured-p99"] | _Time, _or_words(SWITCHING_WORDS)]
+LinkUpTime = Annotated[Literal["measured"] | _Time, _or_words(LINK_UP_WORDS)]
 
 
 class Section(Strict):
@@ -130,7 +147,11 @@ class JobSection(Section):
     gpus_per_server: Annotated[Whole, Field(le=1024)] = Field(
         8, description="GPUs of a server; the optical NICs are divided among them evenly."
     )
-
+    gpu: Name = Field(
+        "a100",
+        description="Type of the GPUs, for what the file of a fabric leaves open, as --gpu of a "
+        "comparison.",
+    )
     spares: tuple[Name, ...] = Field(
         (),
         description="GPUs that the job does not use and that may replace others: 3/7 is GPU 7 "
@@ -153,6 +174,8 @@ class RatesSection(Section):
     """Rates of the region's servers."""
 
     if TYPE_CHECKING:  # keys of the record that are read here
+        circuit_gbps: ClassVar[float]
+        eps_gbps: ClassVar[float]
         eps_nics: ClassVar[int]
 
 
@@ -177,7 +200,7 @@ _TIMING = keys_of(
     SwitchTiming.__name__,
     instead={
         "fixed_s": (
-            MeasuredSeconds,
+            SwitchingTime,
             Field(
                 "measured",
                 description="From command to settled circuits, whatever their number.",
@@ -191,7 +214,7 @@ _TIMING = keys_of(
             ),
         ),
         "link_up_s": (
-            MeasuredSeconds,
+            LinkUpTime,
             Field("measured", description="From settled circuits until NICs carry traffic."),
         ),
     },
@@ -204,13 +227,12 @@ class TimingSection(Section):
 
     def resolved(self) -> SwitchTiming:
         """Return it in seconds."""
-        fixed_s, one_pair_s = measured_turnaround(0).mean_s, measured_turnaround(1).mean_s
         times = self.model_dump()
-        if times["per_pair_s"] is None:
-            times["per_pair_s"] = one_pair_s - fixed_s if times["fixed_s"] == "measured" else 0.0
-        measured = {"fixed_s": fixed_s, "link_up_s": nic_activation().mean_s}
-        times |= {key: time for key, time in measured.items() if times[key] == "measured"}
-        return SwitchTiming(**times)
+        fixed_s, per_pair_s = switching_times_s(times["fixed_s"], times["per_pair_s"])
+        link_up_s = link_up_time_s(times["link_up_s"])
+        return SwitchTiming(
+            **times | {"fixed_s": fixed_s, "per_pair_s": per_pair_s, "link_up_s": link_up_s}
+        )
 
 
 @with_keys(keys_of(RelayCost.__name__, default=relay_default))
@@ -367,6 +389,11 @@ class RegionFile(Section):
     lease_s: Annotated[float, quantity("second"), Field(ge=1, le=3600)] = Field(
         30.0, description="Time for which the lease of the region holds."
     )
+    fabric: File | None = Field(
+        None,
+        description="File of a fabric with circuits, relative to this one; it takes the place of "
+        "the tables rates, policy, timing and relay.",
+    )
     switches: dict[Name, SwitchSection] = Field(
         description="Circuit switches by name.", min_length=1, max_length=4096
     )
@@ -380,6 +407,8 @@ class RegionFile(Section):
     change: ChangeSection = Field(ChangeSection(), description="Changes.")
     optics: OpticsSection = Field(OpticsSection(), description="Light.")
     serve: ServeSection = Field(ServeSection(), description="Service.")
+
+    _of_fabric: CircuitRegion | None = PrivateAttr(None)
 
     @field_validator("name")
     @classmethod
@@ -396,9 +425,68 @@ class RegionFile(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _says_rules_once(self) -> RegionFile:
+        given = [name for name in RULES if name in self.model_fields_set]
+        if self.fabric is None and "gpu" in self.job.model_fields_set:
+            raise RegionFileError("job.gpu is for what the file of a fabric leaves open: no fabric")
+        if self.fabric is not None and given:
+            raise RegionFileError(
+                f"fabric and [{given[0]}]: expected one of them; {self.fabric} says what stands in"
+                f" {', '.join(f'[{name}]' for name in RULES)}"
+            )
+        return self
+
+    def with_fabric(self, path: Path) -> RegionFile:
+        """Return it with what the file of its fabric says; ``path`` is where it was read.
+
+        Raises
+        ------
+        RegionFileError
+            If that file cannot be used, or has servers of other GPUs than this one.
+        """
+        # fabrics take as long to import as all else
+        from lightloom.control.region_fabric import read_circuit_region
+
+        assert self.fabric is not None
+        region = read_circuit_region(path.parent / self.fabric, self.job.gpu)
+        gpus, job = region.gpus_per_server, self.job
+        if "gpus_per_server" in job.model_fields_set and job.gpus_per_server != gpus:
+            raise RegionFileError(
+                f"{shown_path(path)}: job.gpus_per_server = {job.gpus_per_server}:"
+                f" {self.fabric} says {gpus}; keep one"
+            )
+        ranks = job.ranks_per_server if "ranks_per_server" in job.model_fields_set else gpus
+        found = self.model_copy(
+            update={
+                "job": job.model_copy(update={"gpus_per_server": gpus, "ranks_per_server": ranks})
+            }
+        )
+        found._of_fabric = region
+        return found
+
+    @property
+    def rules(self) -> CircuitRules:
+        """What decides on circuits: the tables of this file, or what its fabric says."""
+        if self.fabric is not None:
+            assert self._of_fabric is not None, "read_region reads the file of the fabric"
+            return self._of_fabric.rules
+        return self._rules
+
+    @functools.cached_property
+    def _rules(self) -> CircuitRules:
+        policy, rates = self.policy, self.rates
+        return CircuitRules(
+            **rates.model_dump(),
+            split=policy.split,
+            policy=policy.policy(None if self.relay is None else self.relay.cost()),
+            timing=self.timing.resolved(),
+            numa_nodes=policy.numa_nodes,
+        )
+
     def files(self, folder: Path) -> list[Path]:
         """Every file that this one names, relative to its folder."""
-        names: list[Path | None] = [self.port_map, self.journal]
+        names: list[Path | None] = [self.port_map, self.journal, self.fabric]
         names += [name for section in self.switches.values() for name in section.files()]
         names += [self.serve.token_file, self.serve.tls_certificate, self.serve.tls_key]
         return [folder / name for name in names if name is not None]
@@ -409,17 +497,26 @@ class RegionFile(Section):
         Raises
         ------
         PortMapError
-            If it is wrong.
+            If it is wrong, or is not as the file of the fabric has it.
         """
-        return read_port_map(folder / self.port_map, list(self.switches))
+        port_map = read_port_map(folder / self.port_map, list(self.switches))
+        if self._of_fabric is not None:
+            from lightloom.control.region_fabric import check_port_map
+
+            check_port_map(port_map, self._of_fabric, shown_path(folder / str(self.fabric)))
+        return port_map
 
 
 def read_region(path: Path) -> RegionFile:
-    """Read the file of a region.
+    """Read the file of a region, and that of its fabric.
 
     Raises
     ------
     RegionFileError
-        If it cannot be read, or a key is unknown, missing or wrong.
+        If one cannot be read, a key is unknown, missing or wrong, or the fabric has no circuits
+        that a controller can decide.
     """
-    return check(RegionFile, read_toml(path, "region", RegionFileError), shown_path(path))
+    file = check(RegionFile, read_toml(path, "region", RegionFileError), shown_path(path))
+    if file.fabric is None:
+        return file
+    return file.with_fabric(path)

@@ -313,12 +313,13 @@ class RegionSession:
 
     def _carrying(self) -> Document:
         """What decides how bytes are divided among circuits, packets and relays."""
-        region = self.controller.region
+        rules = self.controller.region.rules
+        relay = rules.policy.relaying
         return {
             "nics": list(self.controller.port_map.nics_per_server),
-            "rates": region.rates.model_dump(),
-            "split": region.policy.split,
-            "relay": None if region.relay is None else region.relay.model_dump(),
+            "rates": {key: getattr(rules, key) for key in ("circuit_gbps", "eps_gbps", "eps_nics")},
+            "split": rules.split,
+            "relay": None if relay is None else vars(relay),
         }
 
     def leave(self, member: ServiceMember) -> None:

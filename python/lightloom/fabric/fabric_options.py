@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lightloom.fabric.cluster import Cluster
     from lightloom.fabric.context import FabricContext
     from lightloom.fabric.network import Network
-    from lightloom.fabric.reconfiguration import Reconfiguration
+    from lightloom.fabric.reconfiguration import CircuitRegion, Reconfiguration
     from lightloom.schedule import Failures
 
 #: how an all-to-all is spread, or whatever is best
@@ -162,6 +162,16 @@ class FabricOptions(OptionModel):
 
     def reconfiguration(self) -> Reconfiguration | None:
         """Return how circuits follow the demand; ``None`` if none do."""
+        return None
+
+    def circuit_region(self, _cluster: Cluster) -> CircuitRegion | None:
+        """Return what a controller must know of a region; ``None`` if it could not serve one.
+
+        Raises
+        ------
+        FabricError
+            If the fabric cannot be built of these servers.
+        """
         return None
 
     def candidates(

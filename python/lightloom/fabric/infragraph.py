@@ -447,8 +447,11 @@ def infragraph_of(topology: Topology, cluster: Cluster) -> dict[str, Any]:
     Raises
     ------
     FabricError
-        If the topology does not join the servers, or has too many links for one edge each.
+        If the topology does not join the servers, has circuits, which InfraGraph cannot say, or
+        has too many links for one edge each.
     """
+    if topology.circuits is not None:
+        raise FabricError(f"{topology.name}: InfraGraph cannot say circuits: write a .toml")
     cluster = topology.adapt(cluster)
     graph = topology.graph(cluster.servers)
     if len(graph.pairs) * graph.planes + graph.servers * graph.links_per_server > MAX_PAIRS:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import Field
 
-from lightloom import plugins
-from lightloom.errors import FabricError, echo, expected_one_of
+from lightloom.fabric.circuit_options import CircuitOptions
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.option_types import (
     ECMP,
@@ -16,133 +14,22 @@ from lightloom.fabric.option_types import (
     SWITCH_PORTS,
     Count,
     OptionalPositive,
-    OptionalQuantity,
     PartNames,
-    Quantity,
     Share,
-    Spares,
-    Switch,
-    parse_named,
 )
-from lightloom.hardware import switch_names, switch_technology
-from lightloom.inputs.fields import Choices, OneOf
-from lightloom.schedule.named_sets import (
-    ALLOCATION_METHODS,
-    FIRST_ALL_TO_ALL_MODES,
-    PLANES,
-    WHEN_POLICIES,
-)
-from lightloom.schedule.record_fields import keys_of, with_keys
-from lightloom.schedule.records import SwitchTiming
 
 
-def _or_words(*words: str) -> BeforeValidator:
-    """Accept a quantity or one of a few words."""
-
-    def read(value: Any, info: ValidationInfo) -> Any:
-        return value if value is None or value in words else parse_named(value, info, words)
-
-    return BeforeValidator(read)
-
-
-def _allocators() -> Sequence[str]:
-    return (*ALLOCATION_METHODS, *plugins.ALLOCATORS.installed())
-
-
-def _known_allocator(name: str) -> str:
-    if name not in ALLOCATION_METHODS and name not in plugins.ALLOCATORS.installed():
-        raise FabricError(
-            f"allocator = {echo(name, quoted=False)}: {expected_one_of(name, _allocators())}"
-        )
-    return name
-
-
-#: the timing of switches, of which some parts may be words here
-TIMING = keys_of(SwitchTiming.__name__)
-
-
-@with_keys(TIMING)
-class MixNetOptions(FabricOptions):
+class MixNetOptions(CircuitOptions, FabricOptions):
     """Options of MixNet, checked for what contradicts itself."""
 
     kind: ClassVar[str] = "mixnet"
     title: ClassVar[str] = "mixnet"
 
-    ports: Count = Field(
-        6, description="Number of optical ports of a server, its degree in papers."
-    )
     ecmp: Share | None = ECMP
     switch_ports: Count | None = SWITCH_PORTS
     servers_per_tor: Count | None = SERVERS_PER_TOR
     eps_nic_gbps: OptionalPositive = Field(
         None, description="Rate of a NIC on the fat-tree; by default that of the optical NICs."
-    )
-    region_servers: Count | None = Field(
-        None,
-        description="Servers in a region, which share a circuit switch; by default those of one EP "
-        "group.",
-    )
-    technology: Annotated[str, Choices(switch_names)] = Field(
-        "piezo", description="Technology of the circuit switches."
-    )
-    ocs_ports: Count | None = Field(
-        None, description="Ports of a circuit switch; by default those of its technology."
-    )
-    allocator: Annotated[str, Choices(_allocators), AfterValidator(_known_allocator)] = Field(
-        "best", description="Algorithm that allocates the circuits."
-    )
-    split: Switch | None = Field(
-        None,
-        description="Let a pair of servers with circuits send its excess over the packet fabric, "
-        "which pipeline and data parallelism use as well; by default on, and what is faster in a "
-        "comparison.",
-    )
-    when: Annotated[str, OneOf(WHEN_POLICIES)] = Field(
-        "break-even",
-        description="When circuits are changed to follow the demand.",
-    )
-    first: Annotated[str, OneOf(FIRST_ALL_TO_ALL_MODES)] = Field(
-        "predict",
-        description="What the first all-to-all of a forward pass does: reuse the held circuits, "
-        "block until its demand is known, or predict it.",
-    )
-    fixed_s: Annotated[
-        Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
-        _or_words("measured", "measured-p99"),
-    ] = Field(
-        None,
-        description="Switching time: a time, 'measured' (mean by number of pairs) or "
-        "'measured-p99'; by default the longest reported for the technology.",
-    )
-    per_pair_s: OptionalQuantity = Field(
-        None,
-        description="Switching time of each pair that changes, in addition; by default none, or as "
-        "measured.",
-    )
-    control_s: Quantity = Field(
-        0.0, description="Time in which a reconfiguration is decided and commanded."
-    )
-    link_up_s: Annotated[
-        Annotated[float, Field(ge=0)] | Literal["measured"], _or_words("measured")
-    ] = Field(
-        "measured",
-        description="Time until a new link carries traffic after its circuit has settled; by "
-        "default as 'measured' on a NIC of today, 5.67 s. The MixNet paper leaves it out: 0.",
-    )
-    keep_unchanged: Switch = TIMING["keep_unchanged"][1]
-    relay: Switch = Field(
-        False, description="Relay bytes through other servers where that is faster."
-    )
-    relay_delay_s: OptionalQuantity = Field(
-        None, description="Delay of a relayed chunk in a server; by default that of an NVSwitch."
-    )
-    relay_chunk_bytes: Count | None = Field(
-        None, description="Bytes of a relayed chunk; by default those of the built-in data."
-    )
-    planes: Annotated[str, OneOf(tuple(PLANES))] | None = Field(
-        None,
-        description="How fibers are laid where NIC i of every server is on circuit switch i; by "
-        "default one switch joins any two NICs of a region.",
     )
     failed: PartNames = Field(
         (),
@@ -150,24 +37,3 @@ class MixNetOptions(FabricOptions):
         "plane:0 or server:3; a failed server is replaced by a spare one, which only the packet "
         "fabric reaches unless spare_servers suffice.",
     )
-    spare_servers: Spares = Field(
-        0,
-        description="Servers on each circuit switch that can replace those of any of its regions; "
-        "their NICs and ports are charged.",
-    )
-
-    @model_validator(mode="after")
-    def _relaying_makes_sense(self) -> Self:
-        if self.relay and self.split is False:
-            raise FabricError("relay = true divides the bytes of a pair: expected split = true")
-        for name in ("relay_delay_s", "relay_chunk_bytes"):
-            if getattr(self, name) is not None and not self.relay:
-                raise FabricError(f"{name} is for relays: expected relay = true as well")
-        return self
-
-    @model_validator(mode="after")
-    def _technology_is_known(self) -> Self:
-        technology = switch_technology(self.technology)
-        if self.fixed_s is None:
-            _ = technology.reconfig_delay_s
-        return self

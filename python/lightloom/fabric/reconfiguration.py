@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lightloom.schedule import CircuitAllocator
+from lightloom.schedule.circuit_rules import CircuitRules
 
 if TYPE_CHECKING:
     from lightloom.fabric.base import Fabric
@@ -56,3 +57,32 @@ class Reconfiguration:
     other_policies: Mapping[str, Fabric]
     other_first: Mapping[str, Fabric]
     link_up: BringUp | None = None
+
+
+@dataclass(frozen=True)
+class CircuitRegion:
+    """A region of servers and circuit switches, as a controller must know it.
+
+    Attributes
+    ----------
+    rules
+        What decides on its circuits.
+    allocator
+        Name of the algorithm that allocates them; that of ``rules`` if the core has it.
+    ports
+        Optical NICs of each server.
+    planes
+        How fibers are laid, a name of ``PLANES``, where NIC i of every server is on switch i;
+        ``None`` for one switch.
+    servers
+        Servers at most.
+    gpus_per_server
+        GPUs of each.
+    """
+
+    rules: CircuitRules
+    allocator: str
+    ports: int
+    planes: str | None
+    servers: int
+    gpus_per_server: int

@@ -5,7 +5,11 @@ what is joined; ``docs/how-to/describe-a-topology.md`` shows how. Bytes take all
 evenly by rate; NIC i of a server sends to NIC i of another one. What a link costs and draws is that
 of its parts in the lists of prices and powers, or what the file says.
 
-Left out: paths longer than the shortest ones, links whose directions differ, circuits.
+With a table ``[circuits]`` some NICs of every server end at circuit switches of its region instead
+(:mod:`lightloom.fabric.regional_circuits`), which carry all-to-alls of expert parallelism.
+
+Left out: paths longer than the shortest ones, links whose directions differ; with circuits, parts
+that have failed and spare servers.
 """
 
 from __future__ import annotations
@@ -17,13 +21,14 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from lightloom.errors import FabricError, did_you_mean, echo
 from lightloom.fabric.all_to_all import all_to_all_candidates
 from lightloom.fabric.base import (
     check_layout,
     check_planes,
+    circuit_all_to_all,
     network_of,
     packet_all_to_all,
     ports_of_switch,
@@ -33,10 +38,13 @@ from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.fabric_options import FabricOptions, Setting
 from lightloom.fabric.interconnect import uplink_efficiency
-from lightloom.fabric.network import Network, SwitchGraph
+from lightloom.fabric.network import Network, Part, SwitchGraph
 from lightloom.fabric.option_types import ECMP, MAXIMUM, Count, PartNames, Share
+from lightloom.fabric.reconfiguration import CircuitRegion, Reconfiguration
+from lightloom.fabric.regional_circuits import PacketNics, RegionalCircuits
 from lightloom.fabric.topology_graph import TopologyGraph, topology_graph
 from lightloom.fabric.topology_options import SERVERS, LinkRule, Rules, SwitchTier, Tiers
+from lightloom.schedule import Failures
 from lightloom.units import to_ps
 
 
@@ -78,6 +86,19 @@ class Topology(FabricOptions):
         {}, description="Prices of parts by name; by default those of the price list."
     )
     watts: OfParts = Field({}, description="Power of parts by name; by default as published.")
+    circuits: RegionalCircuits | None = Field(
+        None,
+        description="Circuit switches, and which NICs of every server are on them: a table of"
+        " options of mixnet.",
+    )
+
+    @model_validator(mode="after")
+    def _circuits_are_whole(self) -> Self:
+        if self.circuits is not None and self.failed:
+            raise FabricError("failed: expected none with [circuits]")
+        if self.circuits is not None and self.circuits.spare_servers:
+            raise FabricError("circuits.spare_servers: expected none, which links do not join")
+        return self
 
     def __hash__(self) -> int:
         return hash((self.name, tuple(self.switches.items()), self.links, self.planes))
@@ -104,12 +125,14 @@ class Topology(FabricOptions):
     def adapt(self, cluster: Cluster) -> Cluster:
         """Return the cluster with NICs of the rate of their links, where the file says it."""
         cluster = super().adapt(cluster)
-        graph, nics = self.graph(cluster.servers), cluster.nics_per_server
+        graph, nics = self.graph(cluster.servers), self.packet_nics(cluster)
         links = graph.links_per_server
         if links % nics:
+            optical = cluster.nics_per_server - nics
             raise FabricError(
-                f"{self.name}: a server has {links} links for {nics} NICs: expected as many for"
-                f" each; set nics_per_server, such as {links}"
+                f"{self.name}: a server has {links} links for {nics} NICs"
+                f"{' beside those of circuits' if optical else ''}: expected as many for"
+                f" each; set nics_per_server, such as {links + optical}"
             )
         rates = {self.links[rule].rate_gbps for rule in graph.server_rules[0].tolist()}
         if len(rates) > 1:
@@ -122,22 +145,71 @@ class Topology(FabricOptions):
             cluster if rate is None else dataclasses.replace(cluster, rate_gbps=rate * links / nics)
         )
 
+    def packet_nics(self, cluster: Cluster) -> int:
+        """NICs of a server that links join, which are all without circuits."""
+        nics = cluster.nics_per_server
+        return nics if self.circuits is None else self.circuits.packet_nics(self.name, nics)
+
+    def circuit_region(self, cluster: Cluster) -> CircuitRegion | None:
+        """Return what a controller must know of a region; ``None`` without circuits."""
+        if self.circuits is None:
+            return None
+        cluster = self.adapt(cluster)
+        return self.circuits.region_of(cluster, self._reached(cluster))
+
+    def _reached(self, cluster: Cluster) -> PacketNics:
+        """The NICs of a server that links join, as the network has them."""
+        graph, nics = self.graph(cluster.servers), self.packet_nics(cluster)
+        rate_bps = self._port_rate_bps(graph, cluster)
+        return PacketNics(nics, graph.links_per_server // nics * rate_bps)
+
+    def _port_rate_bps(self, graph: TopologyGraph, cluster: Cluster) -> int:
+        rule = self.links[int(graph.server_rules[0, 0])]
+        return cluster.effective_nic_bps(self.rate_of(rule, cluster))
+
+    def reconfiguration(self) -> Reconfiguration | None:
+        """Return how circuits follow the demand; ``None`` if none do."""
+        if self.circuits is None:
+            return None
+        return self.circuits.reconfiguration_of(self._with_circuits)
+
+    def _with_circuits(self, **options: Any) -> Self:
+        """The topology with some options of its circuits changed, under its name."""
+        assert self.circuits is not None
+        given = self.circuits.model_dump(exclude_unset=True)
+        return self.replace(label=self.name, circuits=given | options)
+
+    def without(self, lost: Failures, /) -> Self | None:
+        """Return it without more parts; ``None`` with circuits, whose parts are not named."""
+        return None if self.circuits is not None else super().without(lost)
+
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
-        """Return the network for the core."""
+        """Return the network for the core; where ``circuits.split`` is left open it is on.
+
+        Raises
+        ------
+        FabricError
+            If the cluster is larger than what is described; with circuits also if there is no
+            context, or a region exceeds its switch.
+        """
         cluster = self.adapt(cluster)
         check_layout(cluster, context)
         graph = self.graph(cluster.servers)
-        planes = graph.planes_of_nics(cluster.nics_per_server)
+        planes = graph.planes_of_nics(self.packet_nics(cluster))
         count = int(graph.pairs[:, 2].sum()) * graph.planes
         notes = [f"{graph.switches * graph.planes:,} switches, {count:,} links between them"]
         if self.failed:
             notes.append(f"failed, and not used: {self.failures().parts}")
-        return network_of(
-            cluster,
-            packet_all_to_all(self.all_to_all, cluster, context, planes),
-            parts=(self._part(graph, cluster),),
-            notes=tuple(notes),
-        )
+        parts: list[Part] = [self._part(graph, cluster)]
+        if self.circuits is None:
+            spread = packet_all_to_all(self.all_to_all, cluster, context, planes)
+        else:
+            region = self.circuits.regions(self.name, cluster, context)
+            ocs = self.circuits.ocs(cluster, self._reached(cluster), region)
+            parts.append(ocs)
+            notes += self.circuits.notes(ocs)
+            spread = circuit_all_to_all(self.all_to_all)
+        return network_of(cluster, spread, parts, notes)
 
     def _part(self, graph: TopologyGraph, cluster: Cluster) -> SwitchGraph:
         planes = np.arange(graph.planes) * graph.switches
@@ -147,12 +219,12 @@ class Topology(FabricOptions):
         ends = [np.concatenate([end + plane for plane in planes]) for end in (a, b)]
         each = (count, rates[rules], delays[rules], rules)
         columns = [*ends, *(np.tile(column, graph.planes) for column in each)]
-        nics = cluster.nics_per_server
+        nics = self.packet_nics(cluster)
         first_rule = int(graph.server_rules[0, 0])
         return SwitchGraph(
             nics=nics,
             ports=graph.links_per_server // nics,
-            port_rate_bps=int(rates[first_rule]),
+            port_rate_bps=self._port_rate_bps(graph, cluster),
             port_delay_ps=int(delays[first_rule]),
             switches=graph.switches * graph.planes,
             switch_of_port=graph.ports(nics).reshape(-1).astype(np.uint32),
@@ -188,14 +260,25 @@ class Topology(FabricOptions):
         if rule.rate_gbps is not None:
             return rule.rate_gbps
         links = self.graph(cluster.servers).links_per_server
-        return cluster.rate_gbps * cluster.nics_per_server / links
+        return cluster.rate_gbps * self.packet_nics(cluster) / links
 
     def delay_of(self, rule: LinkRule, cluster: Cluster) -> float:
         """Propagation delay of a link in seconds."""
         return cluster.link_delay_s if rule.delay_s is None else rule.delay_s
 
     def candidates(self, cluster: Cluster, context: FabricContext | None) -> Mapping[Setting, Self]:
-        """Return the strategies for all-to-alls that can differ, unless one was asked for."""
+        """Return the strategies for all-to-alls that can differ, unless one was asked for.
+
+        With circuits, ``circuits.split`` on and off in their place.
+        """
+        if self.circuits is not None:
+            region = self.circuits.regions(self.name, self.adapt(cluster), context)
+            choices = (("on", True), ("off", False)) if self.circuits.may_split(region) else ()
+            given = self.circuits.model_dump(exclude_unset=True)
+            return {
+                Setting("split", name): self.replace(circuits=given | {"split": split})
+                for name, split in choices
+            }
         if self.all_to_all != "best":
             return {}
         cluster = self.adapt(cluster)
@@ -211,9 +294,11 @@ class Topology(FabricOptions):
         self,
         cluster: Cluster,
         counting: Counting | None = None,
-        _network: Network | None = None,
+        network: Network | None = None,
     ) -> Bill:
         """Return NICs, ports, what ends links, and fibers: those of all links that are described.
+
+        With circuits, what is of them as well; regions share circuit switches as their ports fit.
 
         Raises
         ------
@@ -223,10 +308,14 @@ class Topology(FabricOptions):
         cluster, counting = self.adapt(cluster), counting or Counting()
         graph = self.graph(cluster.servers)
         links = self.links_of_rules(graph)
-        lines = nic_lines(cluster.nics, cluster.rate_gbps, counting)
+        packet_nics = cluster.servers * self.packet_nics(cluster)
+        lines = nic_lines(packet_nics, cluster.rate_gbps, counting)
         for rule, count in zip(self.links, links, strict=True):
             lines += self._lines(rule, int(count), cluster, counting)
         boxes = [self._boxes(name, graph, cluster) for name in graph.tiers]
+        if self.circuits is not None:
+            lines += self.circuits.circuit_lines(cluster, cluster.servers, counting)
+            boxes.append(self.circuits.circuit_switches(cluster, network))
         priced = [
             dataclasses.replace(
                 line,
@@ -244,6 +333,12 @@ class Topology(FabricOptions):
             fiber_length_m=counting.length_m,
             conventions=counting.conventions(tiers=len(graph.tiers)),
         )
+
+    def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
+        values = super()._applied(cluster, network)
+        if self.circuits is not None:
+            values["circuits"] = self.circuits.model_dump() | self.circuits.applied(network)
+        return values
 
     def links_of_rules(self, graph: TopologyGraph) -> list[int]:
         """Links of each rule, all planes together."""

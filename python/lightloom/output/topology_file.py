@@ -63,7 +63,8 @@ def topology_toml(topology: Topology) -> str:
     """
     values = topology.model_dump(exclude_defaults=True)
     switches, links = values.pop("switches"), values.pop("links")
-    tables = {name: values.pop(name) for name in ("prices_usd", "watts") if name in values}
+    names = ("prices_usd", "watts", "circuits")
+    tables = {name: values.pop(name) for name in names if name in values}
     parts = [_table("", {"kind": topology.kind, **values})]
     parts += [_table(f"[switches.{_key(name)}]", tier) for name, tier in switches.items()]
     parts += [_table("[[links]]", rule) for rule in links]

@@ -22,7 +22,8 @@ def print_topology(topology: Topology, cluster: Cluster, console: Console) -> No
         f"Switches of {topology.name}, for {machines.servers:,} servers",
         ["switches", "number", "ports", "used"],
     )
-    for name, box in zip(graph.tiers, boxes, strict=True):
+    names = [*graph.tiers, *(["circuit switches"] if topology.circuits is not None else [])]
+    for name, box in zip(names, boxes, strict=True):
         used = box.used / max(1, box.ports * box.count)
         table.add_row(Text(name), f"{box.count:,}", f"{box.ports:,}", f"{used:.0%}")
     print_table(table, console)
@@ -33,6 +34,11 @@ def print_topology(topology: Topology, cluster: Cluster, console: Console) -> No
         rate = topology.rate_of(rule, machines)
         table.add_row(
             Text(" - ".join(rule.ends)), f"{count:,}", f"{rate:g}", f"{count * rate / 1e3:,.1f}"
+        )
+    if (circuits := topology.circuits) is not None:
+        count, rate = machines.servers * circuits.ports, machines.rate_gbps
+        table.add_row(
+            "servers - circuit switches", f"{count:,}", f"{rate:g}", f"{count * rate / 1e3:,.1f}"
         )
     print_table(table, console)
 

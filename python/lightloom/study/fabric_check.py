@@ -2,14 +2,17 @@
 
 What is sent arrives; nothing is faster than the NICs; faster links are never slower; a pair takes
 as long one way as the other; servers on the same switches may change places; packets are no faster
-than fluid flows. Sixteen servers take part at most, spread over all. No law can say whether the
-topology is the one that was meant.
+than fluid flows. With circuits, servers are told apart by those that they start with, so that they
+may not change places, and relays are not the same both ways; but a controller that reads the file
+decides on the circuits that a run has.
+Sixteen servers take part at most, spread over all. No law can say whether the topology is the one
+that was meant.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,17 +21,22 @@ import numpy.typing as npt
 from lightloom.errors import FabricError
 from lightloom.fabric.base import Fabric
 from lightloom.fabric.cluster import Cluster
-from lightloom.fabric.network import Network, SwitchGraph
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.network import Network, Ocs, Part, SwitchGraph
 from lightloom.fabric.topology import Topology
 from lightloom.progress import Progress
-from lightloom.simulate import Packets, Run, simulate
+from lightloom.schedule import ALLOCATORS
+from lightloom.simulate import Packets, Run, record_decisions, simulate
 from lightloom.workload.builder import Block, TaskGraphBuilder
 from lightloom.workload.categories import step_categories
+from lightloom.workload.task_graph import Layout, TaskGraph
 
 #: servers that take part, and demands that are drawn
 MAX_MEMBERS, DRAWS = 16, 5
 #: bytes of a pair at most, of flows and of packets
 FLOW_BYTES, PACKET_BYTES = 100_000_000, 100_000
+#: times that a switch takes, of the longest all-to-all whose circuits are decided
+SWITCHES = 8
 #: share of a time that rounding to whole bytes and picoseconds may be
 ROUNDING = 1e-6
 
@@ -83,8 +91,9 @@ def check_fabric(
         raise FabricError(f"{fabric.name}: one server: expected two or more to send between")
     trial = _Trial(fabric, cluster, seed)
     laws = []
-    for number, (name, law) in enumerate(LAWS.items()):
-        if progress is not None and progress(number / len(LAWS), name) is False:
+    tried = laws_of(fabric)
+    for number, (name, law) in enumerate(tried.items()):
+        if progress is not None and progress(number / len(tried), name) is False:
             raise KeyboardInterrupt
         cases = list(law(trial))
         laws.append(Law(name, len(cases), next((text for text in cases if text), None)))
@@ -95,19 +104,30 @@ class _Trial:
     """A topology, some of its servers, and demands between them."""
 
     def __init__(self, fabric: Topology, cluster: Cluster, seed: int) -> None:
-        network = fabric.network(cluster)
-        part = network.part(SwitchGraph)
-        assert part is not None
-        self.network, self.part, self.seed = network, part, seed
-        count = min(MAX_MEMBERS, cluster.servers)
+        self.fabric, self.cluster, self.seed = fabric, cluster, seed
+        count = min(MAX_MEMBERS, cluster.servers, _largest_region(fabric, cluster))
         # two of each switch where there are more than take part, so that some share one
         pairs = np.linspace(0, cluster.servers - 2, count // 2).round().astype(int)
         spread = {int(s) for first in pairs for s in (first, first + 1)}
         self.servers = list(range(count)) if count == cluster.servers else sorted(spread)
         self.gpus_per_server = cluster.gpus_per_server
+        self.network = self._network()
         self.nic_bytes_per_s = cluster.nics_per_server * cluster.nic_rate_bps / 8
         graph = fabric.graph(cluster.servers)
         self.rows = [sorted(graph.server_links[server].tolist()) for server in self.servers]
+
+    def _network(self) -> Network:
+        """The network of a job of one EP group, which are the servers that take part."""
+        if self.fabric.circuits is None:
+            return self.fabric.network(self.cluster)
+        layout = Layout.grid(
+            stages=1,
+            replicas=1,
+            members=len(self.servers),
+            gpus_per_worker=self.gpus_per_server,
+            worker_server=np.array(self.servers, np.uint32),
+        )
+        return self.fabric.network(self.cluster, FabricContext(layout))
 
     def demands(self, size: int) -> Iterator[_Demand]:
         """Bytes between servers; some pairs send nothing."""
@@ -122,16 +142,24 @@ class _Trial:
 
     def run(self, demand: _Demand, network: Network | None = None, *, packets: bool = False) -> Run:
         """Play one all-to-all of a demand."""
-        step = TaskGraphBuilder(self.servers, self.gpus_per_server, step_categories())
-        members = np.arange(len(self.servers))
-        family = step.family("ep", [members.tolist()])
-        step.demand("bytes", family, demand[None, None].astype(np.uint32))
-        step.role("all", members).all_to_all(family, Block(0, 0, 1, False, True), "ep")
         on = network or self.network
         if packets:
             every = Packets(transport="ideal", full=True)
-            return simulate(step.build(), on, network_model=every)
-        return simulate(step.build(), on)
+            return simulate(self.step([demand]), on, network_model=every)
+        return simulate(self.step([demand]), on)
+
+    def step(
+        self, demands: Sequence[_Demand], unit_bytes: int = 1, *, first: bool = True
+    ) -> TaskGraph:
+        """All-to-alls one after another; ``first`` says that nobody knows their demand before."""
+        step = TaskGraphBuilder(self.servers, self.gpus_per_server, step_categories())
+        members = np.arange(len(self.servers))
+        family = step.family("ep", [members.tolist()])
+        step.demand("bytes", family, np.array([demands]).astype(np.uint32))
+        trainer = step.role("all", members)
+        for number in range(len(demands)):
+            trainer.all_to_all(family, Block(0, number, unit_bytes, False, first), "ep")
+        return step.build()
 
     def pair(self, a: int, b: int, size: int) -> _Demand:
         """Bytes of one pair alone."""
@@ -141,12 +169,25 @@ class _Trial:
 
     def faster(self) -> Network:
         """The network with links of twice the rate."""
-        bundles = self.part.bundles.copy()
-        bundles[:, 3] *= 2
-        part = dataclasses.replace(
-            self.part, port_rate_bps=2 * self.part.port_rate_bps, bundles=bundles
-        )
-        return dataclasses.replace(self.network, parts=(part,))
+        parts: list[Part] = []
+        for part in self.network.parts:
+            if isinstance(part, SwitchGraph):
+                bundles = part.bundles.copy()
+                bundles[:, 3] *= 2
+                rate_bps = 2 * part.port_rate_bps
+                parts.append(dataclasses.replace(part, port_rate_bps=rate_bps, bundles=bundles))
+            if isinstance(part, Ocs):
+                parts.append(dataclasses.replace(part, nic_rate_bps=2 * part.nic_rate_bps))
+        return dataclasses.replace(self.network, parts=tuple(parts))
+
+
+def _largest_region(fabric: Topology, cluster: Cluster) -> int:
+    region = fabric.circuit_region(cluster)
+    if region is None:
+        return cluster.servers
+    if region.servers < 2:
+        raise FabricError(f"{fabric.name}: regions of one server: expected two or more")
+    return region.servers
 
 
 def _arrives(trial: _Trial) -> Iterator[str]:
@@ -155,7 +196,10 @@ def _arrives(trial: _Trial) -> Iterator[str]:
             run = trial.run(demand, packets=packets)
             sent = int(demand.sum())
             carried = {use.name: use.carried_bytes for use in run.links}
-            ends = carried["server_up"], carried["server_down"], run.carried_bytes["eps"]
+            # over circuits, less the first of two hops of what is relayed
+            lit = carried.get("circuit", 0) - carried.get("relay", 0)
+            all_parts = run.carried_bytes["eps"] + run.carried_bytes["ocs"]
+            ends = carried["server_up"] + lit, carried["server_down"] + lit, all_parts
             yield "" if set(ends) == {sent} else f"{sent:,} bytes sent, {ends} carried"
 
 
@@ -205,12 +249,42 @@ def _packets_no_faster(trial: _Trial) -> Iterator[str]:
         yield "" if fine else f"{packets.step_time_s:g} s of packets, {flows.step_time_s:g} s"
 
 
-#: what tries each law: yields what is broken, or nothing, for each case
-LAWS: dict[str, Callable[[_Trial], Iterator[str]]] = {
+def _as_controlled(trial: _Trial) -> Iterator[str]:
+    region = trial.fabric.circuit_region(trial.cluster)
+    assert region is not None
+    decider = region.rules.decider([region.ports] * len(trial.servers), region.planes)
+    # all-to-alls of some times the switching time, so that it may pay
+    longest_s = SWITCHES * region.rules.timing.expected_s(len(trial.servers))
+    unit_bytes = 1 + int(longest_s * trial.nic_bytes_per_s / FLOW_BYTES)
+    for demand in trial.demands(FLOW_BYTES):
+        demands = [demand, demand.T, np.roll(demand, 1, axis=(0, 1))]
+        run = record_decisions(trial.step(demands, unit_bytes, first=False), trial.network)
+        assert run.decisions is not None
+        for record in run.decisions.records:
+            decision = decider.decide(record.held, record.upcoming)
+            same = decision == record.decision
+            yield "" if same else f"a run {record.decision}, a controller {decision}"
+
+
+#: tries a law: yields what is broken, or nothing, for each case
+_Trying = Callable[[_Trial], Iterator[str]]
+LAWS: dict[str, _Trying] = {
     "what is sent arrives, as flows and as packets": _arrives,
     "nothing is faster than the NICs": _within_nics,
     "links of twice the rate are no slower": _no_slower_if_faster,
     "a pair takes as long one way as the other": _same_both_ways,
     "servers on the same switches may change places": _equals_change_places,
     "packets are no faster than flows": _packets_no_faster,
+    "a controller decides on the circuits of a run": _as_controlled,
 }
+
+
+def laws_of(fabric: Topology) -> dict[str, _Trying]:
+    """Return those of the laws that a topology must keep."""
+    circuits = fabric.circuits
+    applies: dict[_Trying, bool] = {
+        _same_both_ways: circuits is None or not circuits.relay,
+        _equals_change_places: circuits is None,
+        _as_controlled: circuits is not None and circuits.allocator in ALLOCATORS,
+    }
+    return {name: law for name, law in LAWS.items() if applies.get(law, True)}

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import get_args
 
@@ -18,6 +19,7 @@ from lightloom.control.optics import published_limits
 from lightloom.control.refusals import RegionFileError
 from lightloom.control.region_file import _PATHS_OF_URL, RegionFile, SwitchSection, read_region
 from lightloom.fabric import Cluster, FabricContext, MeanDemand, MixNet
+from lightloom.fabric.circuit_options import CircuitOptions
 from lightloom.fabric.network import Ocs
 from lightloom.hardware import measured_turnaround, nic_activation
 from lightloom.schedule import Decider, Policy, Region, RelayCost
@@ -230,6 +232,37 @@ def test_the_guide_lists_every_key():
             if hasattr(one, "model_fields")
         ]
         assert set(re.findall(r"`(\w+)`", row.partition(";")[0])) == set(section.model_fields), name
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_reference_lists_every_key():
+    """A key that the site does not explain, or the page calls by another name."""
+    spec = spec_from_file_location("generated", ROOT / "docs/site/generated.py")
+    generated = module_from_spec(spec)
+    spec.loader.exec_module(generated)
+    shown = {}
+    for part in generated.region_file().split("\n## "):
+        head, _, rows = part.partition("\n")
+        shown[head.strip("`[]")] = set(re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE))
+    region = read_keys(RegionFile)
+    tables = {"switches.NAME": "switches"} | {name: name for name in shown if name in region}
+    for head, name in tables.items():
+        kinds = generated.parts_of(RegionFile.model_fields[name].annotation)
+        assert shown[head] == read_keys(next(filter(generated.is_table, kinds)))
+    top = next(keys for head, keys in shown.items() if head.startswith("| key"))
+    assert top == region - set(tables.values())
+    circuits = re.findall(r"^\| `(\w+)` \|", generated.circuits(), re.MULTILINE)
+    assert set(circuits) == read_keys(CircuitOptions)
+    page = (ROOT / "docs/reference/region-files.md").read_text()
+    for table, key in re.findall(r"`(rates|policy|timing|relay)\.(\w+)`", page):
+        kinds = generated.parts_of(RegionFile.model_fields[table].annotation)
+        assert key in read_keys(next(filter(generated.is_table, kinds)))
+
+
+def read_keys(table):
+    return set(table.model_fields)
 
 
 @pytest.mark.parametrize("relays", [False, True])

@@ -179,16 +179,20 @@ def test_bill(cluster):
     }
 
 
-def test_relays_cost_what_their_data_file_or_the_user_says():
-    default = MixNet(relay=True)._relaying()
-    assert default == (524_288, 10_000_000)
-    own = MixNet(relay=True, relay_delay_s="3 us", relay_chunk_bytes=65_536)
-    assert own._relaying() == (65_536, 3_000_000)
-    assert MixNet()._relaying() is None
-    assert own._relay_notes() == [
+def test_relays_cost_what_their_data_file_or_the_user_says(cluster, job):
+    def network(**options):
+        return MixNet(**options).network(cluster, job(128, 8))
+
+    assert network(relay=True).part(Ocs).relaying == (524_288, 10_000_000)
+    own = network(relay=True, relay_delay_s="3 us", relay_chunk_bytes=65_536)
+    assert own.part(Ocs).relaying == (65_536, 3_000_000)
+    assert network().part(Ocs).relaying is None
+    note = (
         "servers of a region pass bytes of others on where that is faster, in chunks of "
         "65,536 bytes and 3 us each"
-    ]
+    )
+    assert note in own.notes
+    assert not any(note[:20] in other for other in network().notes)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,10 @@ from tests.simulate_graphs import Steps, graph
 
 from lightloom.cost import PartsCostModel
 from lightloom.errors import FabricError
-from lightloom.fabric import Cluster, Counting, FatTree, Rail, load_fabric
+from lightloom.fabric import Cluster, Counting, FatTree, MixNet, Rail, load_fabric
+from lightloom.fabric.alone import network_alone
+from lightloom.fabric.context import FabricContext
+from lightloom.fabric.infragraph import infragraph_of
 from lightloom.fabric.network import SwitchGraph
 from lightloom.fabric.topology import Topology
 from lightloom.fabric.topology_graph import joined_pairs, topology_graph
@@ -16,7 +19,10 @@ from lightloom.fabric.topology_options import LinkRule, SwitchTier
 from lightloom.hardware import load_power, load_prices
 from lightloom.output.topology_file import topology_toml
 from lightloom.samples import SAMPLES, read_sample
-from lightloom.simulate import Packets, simulate
+from lightloom.schedule import Failures
+from lightloom.simulate import Packets, record_decisions, simulate
+from lightloom.workload import Block
+from lightloom.workload.task_graph import Layout
 
 LEAF_SPINE = """
 kind = "topology"
@@ -190,11 +196,11 @@ def test_every_sample_of_a_fabric_is_priced_and_joins_servers(name, tmp_path):
     assert fabric.name == path.stem
     assert PartsCostModel().capital_cost(fabric.bill_of_materials(cluster), load_prices())
     if isinstance(fabric, Topology):
-        assert fabric.network(cluster).parts
+        assert network_alone(fabric, cluster).parts
 
 
 def test_what_is_written_is_read_again(tmp_path):
-    for name in ("leaf-spine", "eight-planes-cpo", "scale-up-576-cpo"):
+    for name in ("leaf-spine", "eight-planes-cpo", "scale-up-576-cpo", "circuit-rack"):
         fabric = load_text(read_sample(name).decode()).replace(label='a "b" c', servers=4)
         path = tmp_path / "again.toml"
         path.write_text(topology_toml(fabric))
@@ -302,3 +308,107 @@ def test_the_core_refuses_what_python_does_not_see():
     wrong = dataclasses.replace(network, parts=(dataclasses.replace(part, bundles=bundles),))
     with pytest.raises(FabricError, match="switches: 99 - "):
         simulate(all_to_all(8, 100), wrong)
+
+
+CIRCUITS = """
+kind = "topology"
+[switches.leaf]
+ports = 32
+[[links]]
+ends = ["servers", "leaf"]
+count = 2
+[circuits]
+ports = 6
+"""
+OPTIONS = [
+    {"when": "always", "fixed_s": "1 ms", "link_up_s": 0.0},
+    {"when": "always", "fixed_s": 0.0, "link_up_s": 0.0, "relay": True, "planes": "duplex"},
+    {"when": "break-even", "fixed_s": "10 us", "link_up_s": 0.0, "split": False},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize("packets", [None, Packets(transport="ideal", full=True)])
+def test_circuits_beside_one_switch_are_those_of_mixnet(topology, options, packets):
+    """As flows and as packets, decision by decision, and part by part of the bill."""
+    cluster = cluster_of(6)
+    given = {"ports": 6, **options}
+    ours = topology(CIRCUITS).replace(circuits=given)
+    mixnet = MixNet(switch_ports=32, **given)
+    rng = np.random.default_rng(3)
+    steps = Steps()
+    steps.compute(1e-3)
+    for block in range(3):
+        steps.add("all_to_all", 0, Block(0, block, 40, False, block == 0), "ep", layer=block)
+    most = 1e6 if packets is None else 1e3
+    tokens = (most * rng.random((3, 6, 6)) ** 6).astype(np.uint32)
+    made = graph([steps], members=6, tokens=tokens, gpus_per_worker=8)
+    context = FabricContext(made.layout)
+    networks = [fabric.network(cluster, context) for fabric in (ours, mixnet)]
+    if packets is None:
+        runs = [record_decisions(made, network) for network in networks]
+        assert runs[0].decisions.records == runs[1].decisions.records
+        assert runs[0].circuits == runs[1].circuits
+        assert runs[0].circuits.decisions
+    else:
+        runs = [simulate(made, network, network_model=packets) for network in networks]
+    assert runs[0].step_time_s == runs[1].step_time_s
+    assert runs[0].carried_bytes == runs[1].carried_bytes
+    assert runs[0].carried_bytes["ocs"] > 0
+    bills = [
+        fabric.bill_of_materials(cluster, network=network)
+        for fabric, network in zip((ours, mixnet), networks, strict=True)
+    ]
+    model, prices = PartsCostModel(), load_prices()
+    usd = [model.capital_cost(bill, prices).total_usd for bill in bills]
+    assert usd[0] == pytest.approx(usd[1])
+    assert [bill.count("ocs_port") for bill in bills] == [36, 36]
+    assert bills[0].switches[-1] == bills[1].switches[-1]
+
+
+def test_what_of_circuits_is_left_open_is_tried(topology):
+    rack, cluster = topology(CIRCUITS), cluster_of(8)
+    layout = Layout.grid(
+        stages=1,
+        replicas=1,
+        members=8,
+        gpus_per_worker=8,
+        worker_server=np.arange(8, dtype=np.uint32),
+    )
+    context = FabricContext(layout)
+    found = rack.candidates(cluster, context)
+    splits = {str(name): fabric.circuits.split for name, fabric in found.items()}
+    assert splits == {"split=on": True, "split=off": False}
+    assert not rack.replace(circuits={"ports": 6, "split": True}).candidates(cluster, context)
+    follows = rack.reconfiguration()
+    assert follows.when == "break-even"
+    assert follows.other_policies["always"].circuits.when == "always"
+    assert follows.other_policies["always"].circuits.ports == 6
+    assert follows.link_up.other.circuits.link_up_s == 0
+    assert topology(LEAF_SPINE).reconfiguration() is None
+    network = rack.network(cluster, context)
+    shown = rack.effective(cluster, network)["circuits"]
+    assert (shown["split"], shown["region_servers"], shown["fixed_s"]) == (True, 8, 0.025)
+    assert rack.without(Failures(nics=[(0, 1)])) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("ports = 6", "ports = 8", "ports = 8: a server has 8 NICs and one at least must stay"),
+        ("ports = 6", "ports = 5", "a server has 2 links for 3 NICs beside those of circuits"),
+        ("ports = 6", "port = 6", "unknown key 'circuits.port'; did you mean 'ports'?"),
+        ("ports = 6", 'when = "allways"', "circuits.when = allways: expected one of never, always"),
+        ("ports = 6", "ports = 6\nspare_servers = 1", "circuits.spare_servers: expected none"),
+        ("ports = 6", "ports = 6\nrelay = true\nsplit = false", "relay = true divides the bytes"),
+        ("[switches", 'failed = ["nic:0/1"]\n[switches', r"failed: expected none with \[circuits"),
+    ],
+)
+def test_circuits_that_cannot_be_are_one_line(topology, before, after, message):
+    with pytest.raises(FabricError, match=message):
+        topology(CIRCUITS.replace(before, after, 1)).adapt(cluster_of(4))
+
+
+def test_circuits_are_not_in_infragraph(topology):
+    with pytest.raises(FabricError, match=r"InfraGraph cannot say circuits: write a \.toml"):
+        infragraph_of(topology(CIRCUITS), cluster_of(4))

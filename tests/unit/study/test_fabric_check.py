@@ -8,7 +8,7 @@ from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, load_fabric
 from lightloom.fabric.topology import Topology
 from lightloom.study import fabric_check
-from lightloom.study.fabric_check import LAWS, check_fabric, topology_of
+from lightloom.study.fabric_check import LAWS, check_fabric, laws_of, topology_of
 
 RING = Topology(
     switches={"tor": {"servers": 1, "ports": 32}},
@@ -21,6 +21,11 @@ POD = Topology(
     switches={"tor": {"servers": 2}, "spine": {"count": 2}},
     links=[{"ends": ["servers", "tor"], "count": 8}, {"ends": ["tor", "spine"], "count": 3}],
 )
+RACK = POD.replace(
+    switches={"tor": {}},
+    links=[{"ends": ["servers", "tor"], "count": 6}],
+    circuits={"ports": 2, "fixed_s": "25 ms", "link_up_s": 0},
+)
 
 
 def cluster_of(servers):
@@ -30,10 +35,45 @@ def cluster_of(servers):
 @pytest.mark.parametrize("topology", [RING, POD])
 def test_laws_are_kept(topology):
     laws = check_fabric(topology, cluster_of(4), seed=1)
-    assert [law.name for law in laws] == list(LAWS)
+    assert [law.name for law in laws] == [name for name in LAWS if "circuits" not in name]
     assert not [law for law in laws if law.broken]
     alike = next(law for law in laws if "change places" in law.name)
     assert alike.tried == (0 if topology is RING else 2)
+
+
+@pytest.mark.parametrize(
+    "circuits",
+    [
+        {},
+        {"when": "always", "allocator": "greedy", "split": False},
+        {"when": "per-layer", "relay": True},
+        {"when": "oracle", "planes": "crossed", "region_servers": 4, "link_up_s": "measured"},
+    ],
+)
+def test_laws_are_kept_with_circuits(circuits):
+    rack = RACK.replace(circuits=RACK.circuits.model_dump(exclude_unset=True) | circuits)
+    laws = check_fabric(rack, cluster_of(6), seed=1)
+    assert [law.name for law in laws] == list(laws_of(rack))
+    assert not [law for law in laws if law.broken]
+    assert laws[-1].name == "a controller decides on the circuits of a run"
+    assert laws[-1].tried == (5 if "relay" in circuits else 15)
+    assert not any("places" in law.name for law in laws)
+
+
+def test_a_controller_that_decides_otherwise_is_said(monkeypatch):
+    """A file of which the controller takes another rate than the simulation does."""
+    real = Topology.circuit_region
+
+    def bent(topology, cluster):
+        region = real(topology, cluster)
+        rules = dataclasses.replace(region.rules, circuit_gbps=region.rules.circuit_gbps / 9)
+        return dataclasses.replace(region, rules=rules)
+
+    monkeypatch.setattr(Topology, "circuit_region", bent)
+    *_, law = check_fabric(RACK, cluster_of(6), seed=1)
+    assert law.name == "a controller decides on the circuits of a run"
+    assert "a run " in law.broken
+    assert ", a controller " in law.broken
 
 
 def test_what_breaks_a_law_is_said(monkeypatch):
@@ -55,6 +95,11 @@ def test_other_fabrics_and_one_server_are_refused():
         topology_of(load_fabric("fat-tree"))
     with pytest.raises(FabricError, match="one server: expected two or more"):
         check_fabric(RING.replace(links=RING.links[:1]), cluster_of(1), seed=1)
+
+
+def test_circuits_need_two_servers():
+    with pytest.raises(FabricError, match="regions of one server: expected two or more"):
+        check_fabric(RACK.replace(circuits={"ports": 2, "ocs_ports": 3}), cluster_of(4), seed=1)
 
 
 def test_it_can_be_stopped():

@@ -370,3 +370,12 @@ def test_a_fabric_that_cannot_lack_parts_is_not_called_unaffected():
     assert FailureResult.from_json(result.to_json()) == result
     absent = Failure(named_parts(["tor:0"])[0], "it has no packet switch", mean_out=0.1)
     assert absent.result(2.0, {}).lost_share == 0
+
+
+def test_what_a_topology_with_circuits_is_without_parts_is_not_guessed(tmp_path):
+    path = tmp_path / "rack.toml"
+    path.write_bytes(read_sample("circuit-rack"))
+    (result,) = compared((str(path),), ("nic:0/1", "gpu:1/1", "server:0", "plane:0")).results
+    said = {failure.part: failure.response for failure in result.failures}
+    assert all(UNKNOWN in said[part] for part in ("nic:0/1", "gpu:1/1", "server:0"))
+    assert "it is one network, not planes" in said["plane:0"]

@@ -295,8 +295,10 @@ def _failure(there: FabricOfJob, named: NamedPart) -> Failure:
     part = named.of(there.cluster)
     if parts.has(named) is False:
         return Failure(named, f"it has {parts.range(named.kind)}")
-    ocs = there.network.part(Ocs)
-    has_backups = ocs is not None and not ocs.spare_servers and there.network.delegates
+    eps, ocs = there.network.part(Eps), there.network.part(Ocs)
+    has_backups = (
+        eps is not None and ocs is not None and not ocs.spare_servers and there.network.delegates
+    )
     if part.kind is PartKind.GPU and has_backups:
         return _with_backup(there, named, part)
     if part.kind is PartKind.GPU:
