@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lightloom.report.story import doubts, story
 from lightloom.study.compare.advice import advise
+from lightloom.study.compare.imbalance import LEARNED, LOADS
 from lightloom.study.compare.results import Comparison, FabricResult, LinkUpResult, LoadResult
 
 TOKENS = 1e6
@@ -69,7 +70,7 @@ times = st.floats(0.01, 100)
 @st.composite
 def comparisons(draw):
     names = draw(st.lists(st.sampled_from(NAMES), min_size=2, max_size=4, unique=True))
-    loads = draw(st.sampled_from([(), ("balanced",), ("balanced", "skewed")]))
+    loads = draw(st.sampled_from([(), ("balanced",), LOADS, (*LOADS, *LEARNED)]))
     close = st.floats(0.98, 1.02)
     base = draw(times)
     results = []
@@ -252,6 +253,23 @@ def test_doubts_by_hand():
     traced = dataclasses.replace(tree, loads=tree.loads[:1])
     also = dataclasses.replace(alike, loads=traced.loads)
     assert doubt(traced, also).endswith("; balanced load changes no ratio by more than 1 %.")
+
+
+def test_a_gate_that_learns_is_told_in_one_line():
+    """The step of the advised fabric early and late, and who is best then if another one is."""
+    early, late = LEARNED
+    tree = result("fat-tree", 10.0, 1e7, loads=(load(early, 12.0), load(late, 9.0)))
+    panel = result("topoopt", 10.5, 1e6, loads=(load(early, 12.6), load(late, 9.4)))
+    told = "; with a gate that learns to balance, a step of fat-tree takes 12 s early and 9 s late"
+    assert doubt(tree, panel).endswith(
+        f"{told} in training, and the same fabrics are the fastest and the best per dollar."
+    )
+    # 12 s at 20 M$ are as good per dollar as 21.8 s at 11 M$
+    hit = dataclasses.replace(panel, loads=(load(early, 24.0), load(late, 8.0)))
+    assert doubt(tree, hit).endswith(
+        f"{told} in training, and fat-tree is the best per dollar early and topoopt is the fastest "
+        "late."
+    )
 
 
 def test_a_fabric_alone_is_told_its_time():

@@ -16,7 +16,7 @@ from lightloom.cli.terminal import command_line, remarks_console, results_consol
 from lightloom.errors import InputError, echo
 from lightloom.inputs.amounts import Amount, read_amount
 from lightloom.inputs.fields import split_list
-from lightloom.inputs.strict import Name, Strict, Whole, check
+from lightloom.inputs.strict import Name, Strict, Switch, Whole, check
 from lightloom.study.compare.scenario import ClusterOptions, Scenario
 from lightloom.study.purchase.options import Goal, PurchaseOptions
 from lightloom.units import parse_quantity
@@ -56,7 +56,7 @@ class PurchaseTexts(Strict):
     plans: Annotated[Whole, Field(le=20)] = Field(
         2, description=str(PurchaseOptions.model_fields["plans"].description)
     )
-    uncertainty: Annotated[bool, Field(strict=True)] = Field(
+    uncertainty: Switch = Field(
         True, description=str(PurchaseOptions.model_fields["uncertainty"].description)
     )
 
@@ -166,7 +166,7 @@ def deadline_of(text: str) -> tuple[float, float]:
     except (ValueError, InputError) as error:
         raise InputError(f"{called}: {error}") from None
     if not 0 < tokens <= 1e18 or not 0 < seconds <= 1e12:
-        raise InputError(f"{called}: expected more than no tokens in more than no time")
+        raise InputError(f"{called}: expected tokens and a time above 0")
     if stated["time"].strip().replace(".", "", 1).isdecimal():
         raise InputError(f"{called}: a time needs its unit, such as '60 days'")
     return tokens, seconds

@@ -116,6 +116,8 @@ def _run(call: CommandCall) -> None:
     view = call.take(TrafficOptions, "view")
     if "model" not in call.tables:
         raise InputError("MODEL is missing; add it, such as lightloom traffic mixtral-8x7b")
+    if "gpus" not in call.tables:
+        raise InputError("--gpus is missing; add it, such as --gpus 128")
     # which nothing here depends on
     put(call.tables, "cluster.rate_gbps", 400.0)
     with remarks_console().status("writing the step"):

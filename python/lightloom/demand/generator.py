@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.demand.folding import FoldedTokens, RankSums, ranks_of_member
+from lightloom.demand.imbalance_workloads import ImbalanceWorkload
 from lightloom.demand.popularity import Popularity
-from lightloom.demand.regime import Regime, build_regime, check_regime, unread
+from lightloom.demand.regime import WORKLOADS, Regime, build_regime, check_regime, unread
 from lightloom.demand.source import Counts, DemandSource, Shape, check_index
 from lightloom.demand.streams import Stream
 from lightloom.errors import DemandError
@@ -44,7 +45,8 @@ def synthetic(
         ``natural``, from the first steps of training on), ``mixtral`` (one public matrix, without
         effective balancing), ``pair`` and ``sparse`` (stress), ``calm``, ``volatile``, ``extreme``
         and ``drifting`` (layers tied by topics), or ``uniform`` (forced balance). ``balanced`` and
-        ``skewed`` mean ``uniform`` and ``mixtral``.
+        ``skewed`` mean ``uniform`` and ``mixtral``. Or of
+        :data:`~lightloom.demand.regime.WORKLOADS`, such as ``W5_zero_expert_rank``.
     ranks, experts, tokens_per_rank, top_k
         See :class:`~lightloom.demand.source.Shape`.
     seed
@@ -71,13 +73,14 @@ def synthetic(
     """
     regime = check_regime(regime)
     shape = Shape(ranks, experts, tokens_per_rank, top_k)
-    if regime == "uniform":
+    if regime == "uniform" or regime in WORKLOADS:
         if parameters:
+            what = "is balanced and" if regime == "uniform" else "is as published and"
             raise DemandError(
-                f"demand regime 'uniform' is balanced and has no parameters, "
+                f"demand regime '{regime}' {what} has no parameters, "
                 f"got '{next(iter(parameters))}'; leave it out"
             )
-        return Balanced(shape)
+        return Balanced(shape) if regime == "uniform" else ImbalanceWorkload(regime, shape, seed)
     settings, provenance = build_regime(regime, parameters)
     return Synthetic(shape, settings, seed, name=regime, provenance=provenance)
 

@@ -29,6 +29,18 @@ REGIMES = (
 #: names of two regimes by how balanced they are
 ALIASES = {"balanced": "uniform", "skewed": "mixtral"}
 
+#: public workloads of uneven routing (:mod:`.imbalance_workloads`), and what each isolates
+WORKLOADS = {
+    "W0_balanced": "round robin: every expert gets equally many copies",
+    "W1_hot_expert_set": "three of four tokens choose among a quarter of the experts",
+    "W2_hot_rank": "the same, drawn anew",
+    "W3_spread_hot_experts": "three of four tokens choose among every second expert",
+    "W4_source_ragged": "every token chooses among all experts",
+    "W5_zero_expert_rank": "half of the experts get nothing",
+    "W6_rotating_hotspot": "as W1, with another quarter every three steps",
+    "W7_burst": "as W4, but every fourth step, in which half of the tokens choose as in W1",
+}
+
 #: regimes whose topics tie the layers of a step together, for predictors of loads
 TOPIC_REGIMES = ("calm", "volatile", "extreme", "drifting")
 
@@ -118,9 +130,10 @@ def _published() -> dict[str, dict[str, Provenance]]:
 
 def check_regime(name: str) -> str:
     """Return the regime that a name means, or refuse it with a suggestion."""
-    if not isinstance(name, str) or (name not in REGIMES and name not in ALIASES):
+    known = (*ALIASES, *REGIMES, *WORKLOADS)
+    if not isinstance(name, str) or name not in known:
         names = (*ALIASES, *REGIMES)
-        hint = did_you_mean(str(name)[:MAX_ECHO], names)
+        hint = did_you_mean(str(name)[:MAX_ECHO], known)
         raise DemandError(f"unknown demand regime {echo(name)}{hint}; known: {', '.join(names)}")
     return ALIASES.get(name, name)
 

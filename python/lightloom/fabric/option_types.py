@@ -14,6 +14,7 @@ from pydantic import ValidationInfo as Info
 
 from lightloom.errors import MAX_ECHO, FabricError, InputError, did_you_mean, echo
 from lightloom.inputs.strict import Strict, comma_list
+from lightloom.inputs.strict import Switch as Switch  # noqa: PLC0414 - options have it from here
 from lightloom.units import SUFFIXES, parse_quantity
 
 #: largest number of any unit or part; keeps bits per second and picoseconds within 64 bits
@@ -102,7 +103,6 @@ SWITCH_PORTS = Field(
 SERVERS_PER_TOR = Field(
     None, description="Servers under one ToR; by default as many as its ports allow."
 )
-Switch = Annotated[bool, Field(strict=True)]
 
 
 #: names of parts, as :func:`lightloom.schedule.parse_failures` reads them

@@ -36,7 +36,9 @@ def read_amount(value: object) -> object:
         return float(text[:-1] if size > 1 else text) * size
     except ValueError:
         shown = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
-        raise ValueError(f"expected a number such as 15e12, 200M or 1.5B, got '{shown}'") from None
+        raise ValueError(
+            f"expected a number such as 15e12, 200M, 1.5B or '30 M$', got '{shown}'"
+        ) from None
 
 
 Amount = Annotated[float, BeforeValidator(read_amount), Field(gt=0, le=1e18)]

@@ -38,7 +38,18 @@ Location: TypeAlias = tuple[int | str, ...]
 Kind = TypeVar("Kind", bound="Strict")
 
 Whole = Annotated[int, Field(strict=True, ge=1, le=10**9)]
-Switch = Annotated[bool, Field(strict=True)]
+
+
+def _switched(value: object, switch_of: ValidatorFunctionWrapHandler) -> bool:
+    if isinstance(value, str) and value in ("on", "off"):
+        return value == "on"
+    if not isinstance(value, bool):
+        raise ValueError("expected on or off")
+    return bool(switch_of(value))
+
+
+#: on or off: as text, or as true and false of a file
+Switch = Annotated[bool, Field(strict=True), WrapValidator(_switched)]
 NAME_PATTERN = r"^[^\x00-\x1f\x7f]+$"
 Name = Annotated[str, Field(min_length=1, max_length=4096, pattern=NAME_PATTERN)]
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from lightloom.errors import ModelError
 from lightloom.models.model import Model
+from lightloom.units import show_things
 
 
 def with_next_tokens(model: Model, modules: int | None) -> Model:
@@ -26,11 +27,12 @@ def with_next_tokens(model: Model, modules: int | None) -> Model:
     if not modules or model.mtp_layers:
         return model
     if modules > model.mtp_modules:
+        has = show_things(model.mtp_modules, "module") if model.mtp_modules else "no module"
+        most = f"give {model.mtp_modules} at most, or leave" if model.mtp_modules else "leave"
         raise ModelError(
-            f"plan.mtp = {modules}: {model.name} has {model.mtp_modules} module(s) of multi-token"
-            " prediction (num_nextn_predict_layers of its configuration); give as many, or none"
+            f"plan.mtp = {modules}: {model.name} has {has} of multi-token prediction"
+            f" (num_nextn_predict_layers of its configuration); {most} plan.mtp out"
         )
-
     return replace(
         model,
         moe_layers=model.moe_layers + model.moe_layers[-1:] * modules,

@@ -7,11 +7,13 @@ a unit in its name; text may carry its own. What is absent is as the transport's
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from lightloom.errors import InputError
 from lightloom.inputs.fields import Choices, OneOf
 from lightloom.inputs.formats import parse_toml, read_toml
 from lightloom.inputs.sizes import QueueSize, Size, whole_bytes
@@ -30,7 +32,7 @@ from lightloom.packets.htsim_topology import htsim_numbers
 from lightloom.schedule.named_sets import choices
 
 #: maximum number of hosts (routes are numbered in 16 bits), and of bytes of a flow
-MAX_HOSTS, MAX_SIZE = 16_384, 2**42
+MAX_HOSTS, MAX_GBPS, MAX_SIZE = 16_384, 100_000, 2**42
 #: maximum number of planes; hosts times planes are at most :data:`MAX_HOSTS`
 MAX_PLANES = 64
 #: names of all transports
@@ -76,7 +78,7 @@ class NetworkTable(Strict):
         description="Number of hosts, each with a NIC on each plane."
     )
     rate_gbps: Annotated[
-        float, quantity("gigabit / second"), Field(ge=1e-3, le=1e5, examples=['"100 Gb/s"'])
+        float, quantity("gigabit / second"), Field(ge=1e-3, le=MAX_GBPS, examples=['"100 Gb/s"'])
     ] = Field(description="Rate of one NIC and link, per direction.")
     link_delay_s: Seconds = Field(1e-6, description="Propagation delay of one link.")
     radix: Annotated[Whole, Field(le=1024)] | None = Field(
@@ -194,7 +196,18 @@ class NetworkTable(Strict):
         links, numbers = values["links"], dict[str, int]()
         if isinstance(links, str | Path) and not {"hosts", "rate_gbps"} <= values.keys():
             numbers = htsim_numbers(Path(links))
+            _check_size(numbers, str(links))
         return {"topology": "links", **numbers, **values}
+
+
+def _check_size(numbers: Mapping[str, int], name: str) -> None:
+    """Refuse a tree of htsim that is too large or too fast, in words of its file."""
+    for key, word, least, most in (
+        ("hosts", "Nodes", 2, MAX_HOSTS),
+        ("rate_gbps", "Downlink_speed_Gbps of tier 0", 1, MAX_GBPS),
+    ):
+        if key in numbers and not least <= numbers[key] <= most:
+            raise InputError(f"{name}: {word}: {numbers[key]:,}: expected {least} to {most:,}")
 
 
 class PacketTable(Strict):

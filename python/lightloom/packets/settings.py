@@ -202,6 +202,8 @@ def _own_parameter(
     default = 0 if default is None else default
     maximum = _MAX_PATHS if key in ("paths", "subflows") else _MAX
     expected = _EXPECTED[type(default)].format(maximum=maximum)
+    if isinstance(default, bool) and value in ("on", "off"):
+        return bool(value == "on")
     if isinstance(default, bool) or isinstance(value, bool):
         if type(default) is not type(value):
             raise InputError(f"{equals}: expected {expected}")
@@ -221,7 +223,7 @@ _EXPECTED: dict[Any, str] = {
     "_s": "0 to 1,000 s",
     "_gbps": "0 to 100,000 Gb/s",
     "_bytes": "whole bytes from 0 to 2^53",
-    bool: "true or false",
+    bool: "on or off",
     int: "a whole number from 0 to {maximum:,}",
     float: "a number of at least 0",
     str: "a word",

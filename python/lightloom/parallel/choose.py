@@ -374,6 +374,7 @@ def _by_rule(
         except PlanError:
             continue
         raise TooFewGpusError(
-            f"{model.name} does not fit on {gpus} GPUs; closest is {plan.describe()}: {unfit}"
+            f"{model.name} does not fit on {gpus} GPUs; the closest plan is "
+            f"{plan.describe(gpus=False)}: {unfit}"
         )
     raise PlanError(f"no plan for {model.name} on {gpus} GPUs is possible: {impossible}")

@@ -250,9 +250,9 @@ class Plan:
             for stage in range(self.pp)
         )
 
-    def describe(self) -> str:
-        """One line: every degree, both kinds of data parallelism, the batch."""
-        parts = [f"{self.gpus} GPUs:", f"TP{self.tp}"]
+    def describe(self, *, gpus: bool = True) -> str:
+        """One line: GPUs, every degree, both kinds of data parallelism, the batch."""
+        parts = [*([f"{self.gpus} GPUs:"] if gpus else []), f"TP{self.tp}"]
         if self.cp > 1:
             parts.append(f"CP{self.cp}")
         parts += [f"EP{self.ep}", f"PP{self.pp}"]

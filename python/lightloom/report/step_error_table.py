@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.report.grid import Grid, print_rows
-from lightloom.study.calibration.step_error import StepError
+from lightloom.study.calibration.step_error import RecordedPart, StepError
 from lightloom.units import show_time
 
 #: what to do about an error of a term
@@ -39,11 +39,12 @@ def print_step_error(found: StepError, console: Console) -> None:
         ]
         for row in (*found.terms, step)
     ]
+    what = "A step" if found.part is None else "A part of a step"
     steps = f"{found.steps} step{'s' * (found.steps > 1)}"
     ranks = f"{found.ranks} rank{'s' * (found.ranks > 1)}"
     print_rows(
         Grid(
-            title=f"A step on {found.fabric} as predicted, and as measured",
+            title=f"{what} on {found.fabric} as predicted, and as measured",
             headers=[("", ""), ("predicted", ""), ("measured", ""), ("error", "% of step")],
             rows=rows,
             best=len(rows) - 1,
@@ -55,10 +56,23 @@ def print_step_error(found: StepError, console: Console) -> None:
     )
     console.print()
     error, worst = step.error_s / step.measured_s, found.largest
-    text = f"The step is predicted {abs(error):.1%} too {'long' if error > 0 else 'short'}."
+    if found.part is not None:
+        console.print(Text(_part_text(found.part)), soft_wrap=True)
+    whole = "The step" if found.part is None else "This part of it"
+    text = f"{whole} is predicted {abs(error):.1%} too {'long' if error > 0 else 'short'}."
     if abs(worst.error_s) > GOOD * step.measured_s:
-        text += f" Most of it is {worst.term}: {_ADVICE[worst.term]}."
+        text += f" The largest error is that of {worst.term}: {_ADVICE[worst.term]}."
     console.print(Text(text), soft_wrap=True)
+
+
+def _part_text(part: RecordedPart) -> str:
+    return (
+        f"The profile has the all-to-alls of {part.recorded:,.4g} layers x micro-batches with "
+        f"experts, of {part.predicted:,.4g} in a step of a GPU: as many of the predicted ones are "
+        "beside them, without head, optimizer, bubbles, layers without experts, and messages and "
+        "gradients that were not recorded. Predicted all-to-alls include those of the begin and "
+        "end of a step, which nothing hides."
+    )
 
 
 def step_error_as_json(found: StepError) -> dict[str, object]:

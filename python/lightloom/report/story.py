@@ -14,6 +14,7 @@ from lightloom.report.components import COMPONENTS
 from lightloom.report.supply_text import listed, scarcity
 from lightloom.study.compare.advice import Advice, advise, eligible, undecided
 from lightloom.study.compare.certainty import DRAWS, Certainty, certainty
+from lightloom.study.compare.imbalance import LEARNED
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_time, show_usd
 
@@ -77,6 +78,7 @@ def doubts(comparison: Comparison) -> str:
         build = advise(results).build
         clauses += _value(eligible(results), build)
         clauses += _loads([result for result in results if result is not build], build)
+        clauses += _learned(results, build)
         clauses += _hashing(results)
     clauses += [_circuits(result) for result in results if result.link_up is not None]
     if not comparison.memory.get("fits", True):
@@ -93,10 +95,10 @@ def _samples(results: Sequence[FabricResult]) -> str:
 
 def _alone(result: FabricResult) -> str:
     text = f"{result.fabric} takes {show_time(result.step_time_s, 3)} per step"
-    loads = " and ".join(
+    loads = [
         f"{show_time(load.step_time_s, 3)} under {load.imbalance} load" for load in result.loads
-    )
-    text += f", {loads}" if loads else ""
+    ]
+    text += f", {listed(loads)}" if loads else ""
     return f"{text}."
 
 
@@ -197,7 +199,8 @@ def _percent(share: float) -> str:
 def _loads(others: Sequence[FabricResult], reference: FabricResult) -> list[str]:
     """Loads under which fabrics compare otherwise than in the verdict."""
     clauses = []
-    for load in reference.loads:
+    ends = [load for load in reference.loads if load.imbalance not in LEARNED]
+    for load in ends:
         changed = []
         for result in others:
             run = result.load(load.imbalance)
@@ -210,11 +213,42 @@ def _loads(others: Sequence[FabricResult], reference: FabricResult) -> list[str]
             clauses.append(f"under {load.imbalance} load {listed(changed)}")
     if clauses:
         clauses[0] += f" as compared with {reference.fabric}"
-    elif reference.loads:
-        names = listed([load.imbalance for load in reference.loads])
-        verb = "changes" if len(reference.loads) == 1 else "change"
+    elif ends:
+        names = listed([load.imbalance for load in ends])
+        verb = "changes" if len(ends) == 1 else "change"
         clauses.append(f"{names} load {verb} no ratio by more than {_percent(CLOSE)}")
     return clauses
+
+
+def _learned(results: Sequence[FabricResult], build: FabricResult) -> list[str]:
+    """The step while a gate learns to balance, and which other fabric is best then."""
+    loads = [load for load in build.loads if load.imbalance in LEARNED]
+    if not loads:
+        return []
+    times, changes = [], list[str]()
+    for load in loads:
+        when = load.imbalance.split()[-1]
+        times.append(f"{show_time(load.step_time_s, 3)} {when}")
+        for what, per_dollar in (("the fastest", False), ("the best per dollar", True)):
+            best = _other_best(results, load.imbalance, per_dollar=per_dollar)
+            changes += [f"{best} is {what} {when}"] if best else []
+    same = "the same fabrics are the fastest and the best per dollar"
+    return [
+        f"with a gate that learns to balance, a step of {build.fabric} takes {listed(times)} in "
+        f"training, and {listed(changes) if changes else same}"
+    ]
+
+
+def _other_best(results: Sequence[FabricResult], imbalance: str, *, per_dollar: bool) -> str | None:
+    """The best fabric under a load, if the best of the job's own is clearly worse there."""
+    own, there = dict[str, float](), dict[str, float]()
+    for result in results:
+        weight = result.cluster_cost_usd if per_dollar else 1.0
+        own[result.fabric] = weight * result.step_time_s
+        if (load := result.load(imbalance)) is not None:
+            there[result.fabric] = weight * load.step_time_s
+    before, best = (min(cost, key=lambda name: cost[name]) for cost in (own, there))
+    return best if there.get(before, 0.0) > there[best] * (1 + CLOSE) else None
 
 
 def _circuits(result: FabricResult) -> str:

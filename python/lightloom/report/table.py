@@ -19,6 +19,7 @@ from lightloom.report.story import story, unswitched
 from lightloom.report.switches_table import switches_table
 from lightloom.report.terminal import plain_table, print_sentence, print_table, table_width
 from lightloom.report.worth_of_strategies import worth_grids
+from lightloom.study.compare.imbalance import LEARNED
 from lightloom.study.compare.results import SAME, Comparison, FabricResult
 from lightloom.units import show_column, show_number
 
@@ -42,7 +43,7 @@ _LONGER = "packets\n[%]"
 #: the first column on cost
 _NETWORK = "network\n[M$]"
 #: columns beyond those that decide, by how their headers begin
-_EXTRA = ("interval", "days per", "cluster", "power", "\n", "vs best per")
+_EXTRA = ("interval", "learned", "days per", "cluster", "power", "\n", "vs best per")
 
 #: names of columns in two lines, so that the widest table fits a terminal
 _NARROW = {"all-to-all": "all-to-\nall", "stragglers": "strag-\nglers", "reconfig.": "recon-\nfig."}
@@ -146,7 +147,7 @@ def _columns(results: Sequence[FabricResult]) -> dict[str, list[Text]]:
     for number, load in enumerate(results[0].loads):
         times = [r.loads[number].step_time_s for r in results]
         texts = show_column(times)
-        columns[f"{load.imbalance}\n[s]"] = _first_marked(texts, times.index(min(times)))
+        columns[_load_header(load.imbalance)] = _first_marked(texts, times.index(min(times)))
     columns |= {name: list(map(Text, texts)) for name, texts in _rates(results).items()}
     return columns | {
         _NETWORK: _marked(results, "network_cost_usd"),
@@ -170,7 +171,7 @@ def _as_flows(results: Sequence[FabricResult]) -> dict[str, list[Text]]:
 
 
 def _print_speed_and_cost(comparison: Comparison, console: Console) -> None:
-    """All columns, in one table where it fits and else in two."""
+    """All columns, in one table where it fits and else in two or three."""
     results = comparison.results
     columns = _columns(results)
     names = list(columns)
@@ -179,7 +180,14 @@ def _print_speed_and_cost(comparison: Comparison, console: Console) -> None:
         print_table(whole, console)
         return
     place = names.index(_NETWORK)
-    print_table(_table(results, "Training speed", columns, names[:place]), console)
+    speed, learned = names[:place], [_load_header(load) for load in LEARNED]
+    training = _table(results, "Training speed", columns, speed)
+    apart = [name for name in speed if name in learned]
+    if apart and table_width(training, console) > console.width:
+        kept = [name for name in speed if name not in learned]
+        print_table(_table(results, "Training speed", columns, kept), console)
+        training = _table(results, "Step while a gate learns to balance", columns, apart)
+    print_table(training, console)
     print_table(_table(results, "Cost and power", columns, names[place:]), console)
 
 
@@ -216,19 +224,26 @@ def _table(
 def _meanings(results: Sequence[FabricResult]) -> dict[str, str]:
     """What headers mean that do not say it, each with the first column that needs it."""
     loads = [load.imbalance for load in results[0].loads]
-    under = f"{', '.join(loads)}: under that load of the experts"
+    ends = [load for load in loads if load not in LEARNED]
+    under = f"{', '.join(ends)}: under that load of the experts"
+    learned = "learned: under the load of a gate balanced by biases, early and late in its training"
     return {
         "interval\n[s]": "interval: all samples, with GPUs faster and slower as well",
         "vs\nbest": "vs best: on the same samples; =: as fast, within "
         f"{100 * (SAME - 1):.1g} % or in one sample",
         _LONGER: "packets: by how much the step is longer than as flows",
-        **({f"{loads[0]}\n[s]": under} if loads else {}),
+        **({_load_header(loads[0]): under} if loads else {}),
+        _load_header(next(iter(LEARNED))): learned,
         "MFU\n[%]": mfu_words(results[0]),
         "days per\n10^12": "10^12: tokens",
         "power\n[kW]": "power: of the network",
         f"{results[0].pace_unit.replace('tokens', 'tok')}/k$\ncluster": "k$: thousand dollars; "
         "cluster: network, servers and GPUs",
     }
+
+
+def _load_header(load: str) -> str:
+    return f"{load.replace(' ', chr(10))} [s]" if load in LEARNED else f"{load}\n[s]"
 
 
 def _ratio(result: FabricResult, results: Sequence[FabricResult]) -> str:

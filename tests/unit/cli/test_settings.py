@@ -82,7 +82,7 @@ def test_set_is_the_same_as_the_option(lightloom):
         ("--set mixnet.ports=four", "mixnet: ports = four: expected a whole number"),
         ("--set mixnet.link_up_s=5Gbps", "mixnet: link_up_s: cannot read '5Gbps' as a "
          "time such as '25 ms', or 'measured'"),
-        ("--set mixnet.split=maybe", "mixnet: split = maybe: expected true or false"),
+        ("--set mixnet.split=maybe", "mixnet: split = maybe: expected on or off"),
         ("--set plan.tp=two", "plan.tp = two: expected a whole number"),
         ("--set cluster.nics_per_server=0",
          "cluster.nics_per_server = 0: expected at least 1"),

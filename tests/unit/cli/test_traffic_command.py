@@ -62,7 +62,7 @@ def test_within_one_server_the_map_says_so(lightloom):
     ("words", "expected"),
     [
         ("traffic", "MODEL is missing"),
-        ("traffic mixtral-8x7b", "gpus is missing"),
+        ("traffic mixtral-8x7b", "--gpus is missing; add it, such as --gpus 128"),
         ("traffic mixtral-8x7b --gpus 100", "do not fill servers"),
         ("traffic mixtral-8x7b --gpus 128 --by rack", "--by rack"),
         ("traffic mixtral-8x22b --gpus 8192 --by gpu", "8,192 rows and columns: expected at most"),

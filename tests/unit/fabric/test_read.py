@@ -63,7 +63,7 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("fat-tree", {"zzz": 3}, "fat-tree: unknown key 'zzz'; known: label, all_to_all,"),
     ("mixnet", {"ports": 2.5}, "mixnet: ports = 2.5: expected a whole number"),
     ("mixnet", {"ports": True}, "mixnet: ports = True: expected a whole number"),
-    ("mixnet", {"split": "yes"}, "mixnet: split = yes: expected true or false"),
+    ("mixnet", {"split": "yes"}, "mixnet: split = yes: expected on or off"),
     ("mixnet", {"fixed_s": "25 parsecs"},
      "mixnet: fixed_s: cannot read"
      " '25 parsecs' as a time such as '25 ms', or 'measured', or 'measured-p99'"),

@@ -62,7 +62,7 @@ def message(call=None, **values):
         ({"name": "a", "share": 0.0}, "f.toml: share = 0.0: expected more than 0"),
         ({"name": "a", "share": float("nan")}, "f.toml: share = nan: expected a finite number"),
         ({"name": "a", "share": "0.5"}, "f.toml: share = '0.5': expected a number"),
-        ({"name": "a", "on": 1}, "f.toml: on = 1: expected true or false"),
+        ({"name": "a", "on": 1}, "f.toml: on = 1: expected on or off"),
         ({"name": "a", "inner": 3}, "f.toml: inner = 3: expected a table of keys and values"),
         (
             {"name": "a", "inner": {"size": True}},
@@ -212,3 +212,14 @@ def test_places_in_mappings_lists_and_unions(values, expected):
     with pytest.raises(InputError) as caught:
         check(Rows, values, "")
     assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(("value", "switched"), [(True, True), ("on", True), ("off", False)])
+def test_a_switch_is_on_or_off_in_words_as_well(value, switched):
+    assert check(Outer, {"name": "a", "on": value}, "f.toml").on is switched
+
+
+@pytest.mark.parametrize("value", ["On", "yes", "true", "", 0, 1.0, None, ["on"]])
+def test_a_switch_is_nothing_else(value):
+    with pytest.raises(InputError, match=r"on = .*: expected on or off"):
+        check(Outer, {"name": "a", "on": value}, "f.toml")

@@ -182,3 +182,20 @@ def test_a_link_delay_without_effect_is_said(tmp_path, monkeypatch):
             ]
     assert remarks(part, link_delay_s=2e-6, **listed) == []
     assert remarks("", link_delay_s=2e-6, hosts=4, rate_gbps=100) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Nodes 16\nTiers 3\nPodsize 4", "Nodes 99999\nTiers 3\nPodsize 99999",
+         "Nodes: 99,999: expected 2 to 16,384"),
+        ("Downlink_speed_Gbps 100", "Downlink_speed_Gbps 100001",
+         "Downlink_speed_Gbps of tier 0: 100,001: expected 1 to 100,000"),
+    ],
+)  # fmt: skip
+def test_a_tree_that_is_too_large_is_named(tmp_path: Path, old: str, new: str, message: str):
+    assert old in FAT_TREE
+    path = write(tmp_path, FAT_TREE.replace(old, new))
+    with pytest.raises(InputError) as error:
+        NetworkTable(links=path)
+    assert str(error.value) == f"{path}: {message}"

@@ -186,7 +186,7 @@ def test_the_smallest_radix():
         (WHOLE + '[packet]\nmtu_bytes = "4 s"',
          "S: packet.mtu_bytes = 4 s: cannot read '4 s' as a size such as '9 kB'"),
         (WHOLE + "[packet]\nmtu_bytes = 1.5", "S: packet.mtu_bytes = 1.5: expected whole bytes"),
-        (WHOLE + "[packet]\nfull_tail = 1", "S: packet.full_tail = 1: expected true or false"),
+        (WHOLE + "[packet]\nfull_tail = 1", "S: packet.full_tail = 1: expected on or off"),
         (WHOLE + '[queue]\nsize_bytes = "endless"', "S: queue.size_bytes = endless: cannot read "
          "'endless' as a size such as '9 kB'"),
         (WHOLE + '[queue]\noverflow = "trimm"', "S: queue.overflow = trimm: expected one of drop, "
@@ -230,7 +230,7 @@ def test_wrong_files(text, expected):
         ({"transport": {"name": "dcqcn", "increase_bytes": -1}},
          "transport.increase_bytes = -1: expected whole bytes from 0 to 2^53"),
         ({"transport": {"name": "dcqcn", "clamp_target": 1}},
-         "transport.clamp_target = 1: expected true or false"),
+         "transport.clamp_target = 1: expected on or off"),
         ({"queue": {"ecn": {"min_bytes": 5}}},
          'queue.ecn.max_bytes is missing; add it, such as max_bytes = "100 kB"'),
         ({"queue": {"ecn": {"on": True}}},

@@ -64,7 +64,7 @@ def test_the_closest_of_plans_that_do_not_fit_needs_least():
         plan = Plan(gpus=64, pp=pp, dp=8 // pp, seq_len=4096, **overrides)
         needed[pp] = max(stage.total_bytes for stage in memory_per_stage(SMALL, plan))
     closest = min(needed, key=needed.get)
-    with pytest.raises(PlanError, match=f"closest is 64 GPUs: TP1 EP8 PP{closest}"):
+    with pytest.raises(PlanError, match=f"the closest plan is TP1 EP8 PP{closest}"):
         choose_plan(SMALL, 64, gpu_memory_bytes=1, overrides={"tp": 1, "ep": 8})
 
 
@@ -239,7 +239,7 @@ def test_recomputation_lets_a_smaller_plan_fit():
             UNPUBLISHED,
             8,
             {"tp": 8, "ep": 1},
-            "big does not fit on 8 GPUs; closest is 8 GPUs: TP8 EP1 PP1 DP1 (dense DP 1, ZeRO-1), "
+            "big does not fit on 8 GPUs; the closest plan is TP8 EP1 PP1 DP1 (dense DP 1, ZeRO-1), "
             "4 micro-batches x 1 x 4096 tokens: stage 0 needs 330.1 GB per GPU, 76.8 GB of 80 GB "
             "are for the model; use more GPUs, recompute activations, or give --tp, --pp and --ep",
         ),

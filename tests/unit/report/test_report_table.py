@@ -8,10 +8,12 @@ import re
 import pytest
 from markupsafe import escape
 from rich.console import Console
+from tests.unit.report.hand_made_results import make_load
 
 from lightloom.report.page import render
 from lightloom.report.story import story
 from lightloom.report.table import BREAKDOWN, grouped, print_comparison
+from lightloom.study.compare.imbalance import LEARNED
 from lightloom.study.compare.results import PolicyResult
 from lightloom.workload.categories import StepCategory
 
@@ -251,3 +253,22 @@ def test_circuits_are_idle_where_they_are_paid_for_and_carry_nothing(make_compar
     assert not mixnet.has_idle_circuits
     silent = dict(mixnet.carried_bytes, ocs=0)
     assert dataclasses.replace(mixnet, carried_bytes=silent).has_idle_circuits
+
+
+def test_learned_loads_have_a_table_of_their_own_where_that_of_speeds_is_full(
+    printed, make_comparison
+):
+    comparison = make_comparison()
+    more = [
+        dataclasses.replace(r, loads=(*r.loads, *(make_load(name, 1.5) for name in LEARNED)))
+        for r in comparison.results
+    ]
+    comparison = dataclasses.replace(comparison, results=tuple(more))
+    for width, is_apart in ((80, True), (130, False)):
+        text = printed(comparison, width)
+        assert ("Step while a gate learns to balance" in text) is is_apart
+        words = " ".join(text.split())
+        assert words.count("learned: under the load of a gate balanced by biases") == 1
+        assert words.count("early [s]") == words.count("late [s]") == 1
+        rows = [line for line in text.splitlines() if line.startswith((" fat-tree ", " ──"))]
+        assert max(map(len, rows)) <= width

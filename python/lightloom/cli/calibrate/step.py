@@ -47,19 +47,23 @@ def _run(call: CommandCall) -> None:
     from lightloom.output.progress import TerminalMonitor
     from lightloom.report.explain import read_comparison
     from lightloom.report.step_error_table import print_step_error, step_error_as_json
-    from lightloom.study.calibration.step_error import step_error
+    from lightloom.study.calibration.step_error import model_of_results, step_error
     from lightloom.trace.importers.kineto import read_kineto
 
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables)
     options = call.build(StepOptions)
-    by_name = {result.fabric: result for result in read_comparison(options.results).results}
+    comparison = read_comparison(options.results)
+    by_name = {result.fabric: result for result in comparison.results}
     name = options.fabric or next(iter(by_name))
     if name not in by_name:
         raise InputError(f"FABRIC {expected_one_of(name, by_name)}")
     with TerminalMonitor(remarks_console(), lambda _: None, patience_s=1.0) as monitor:
         recorded = read_kineto(options.recorded, monitor.progress)
-    error = step_error(name, by_name[name].mean_s, by_name[name].plan, recorded)
+    error = step_error(
+        name, by_name[name].mean_s, by_name[name].plan, recorded,
+        model=model_of_results(comparison.inputs),
+    )  # fmt: skip
     outputs.print_and_write(
         lambda console: print_step_error(error, console), lambda: step_error_as_json(error)
     )

@@ -5,6 +5,11 @@ recorded ranks. Communication counts where nothing computes meanwhile. A kernel 
 for other ranks: what waits for the pipeline is in its messages, what waits for stragglers in the
 all-to-alls, in both. Computation holds what GPUs stand idle for their host, as the predicted one
 holds launches.
+
+A profile may hold a part of a step, as that which DeepSeek published: a forward and a backward
+chunk of four layers. What was recorded is then told by its all-to-alls to experts, four per layer
+and micro-batch at least, and stands beside as many layers x micro-batches of the prediction,
+without what is no part of layers.
 """
 
 from __future__ import annotations
@@ -15,6 +20,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from lightloom.errors import InputError
+from lightloom.models import Model
+from lightloom.study.compare.job import model_of
+from lightloom.study.compare.scenario import Scenario
 from lightloom.trace.check import MESSAGES
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.profile import collective_times, step_times
@@ -28,6 +36,33 @@ TERMS: dict[str, tuple[str, ...]] = {
     "pipeline": ("pp", "bubble"),
     "gradients, parameters": ("dp",),
 }
+
+#: all-to-alls to experts of a layer and micro-batch: dispatch and combine, forward and backward
+PER_LAYER = 4
+#: a profile with a smaller share of the all-to-alls of any stage is of a part of the step
+PART = 0.75
+#: predicted parts of which a part of the layers has none, and those that it has if they were seen
+NO_LAYERS = ("dense_ffn", "head", "optimizer", "bubble")
+SEEN = {"pipeline": "pp", "gradients, parameters": "dp"}
+
+
+@dataclass(frozen=True)
+class RecordedPart:
+    """How much of a step was recorded, in MoE layers x micro-batches of a GPU.
+
+    Attributes
+    ----------
+    recorded, predicted
+        How many were recorded, and how many a step has.
+    """
+
+    recorded: float
+    predicted: float
+
+    @property
+    def share(self) -> float:
+        """Of a step, what was recorded."""
+        return self.recorded / self.predicted
 
 
 @dataclass(frozen=True)
@@ -60,6 +95,9 @@ class StepError:
         Of measured computation, what the GPU was idle.
     ranks, steps
         How many were recorded.
+    part
+        What was recorded if it is a part of a step, which then stands for the step; ``None`` for
+        whole steps.
     """
 
     fabric: str
@@ -68,6 +106,7 @@ class StepError:
     idle_s: float
     ranks: int
     steps: int
+    part: RecordedPart | None = None
 
     @property
     def largest(self) -> TermError:
@@ -76,7 +115,12 @@ class StepError:
 
 
 def step_error(
-    fabric: str, predicted_s: Mapping[str, float], plan: Mapping[str, int], recorded: Imported
+    fabric: str,
+    predicted_s: Mapping[str, float],
+    plan: Mapping[str, int],
+    recorded: Imported,
+    *,
+    model: Model | None = None,
 ) -> StepError:
     """Compare.
 
@@ -90,6 +134,8 @@ def step_error(
         The plan of the job, whose degrees tell what groups are for.
     recorded
         Steps of PyTorch's profiler, of some ranks.
+    model
+        Tells what a step has, so that a part of a step is known from a whole one.
 
     Raises
     ------
@@ -111,6 +157,9 @@ def step_error(
             measured[term] += step.exposed_s * seconds / total if total else 0.0
     count = len(found)
     terms = {term: measured[term] / count for term in TERMS}
+    part = _part(model, plan, recorded, count)
+    if part is not None:
+        predicted_s = _part_of(predicted_s, part, model, terms)
     length_s = fmean(lengths[step.rank] for step in found)
     terms["computation"] = length_s - sum(terms.values())
     busy_s = fmean(step.length_s - step.idle_s for step in found)
@@ -121,8 +170,57 @@ def step_error(
     ]
     whole = TermError("step", sum(predicted_s.values()), length_s)
     return StepError(
-        fabric, whole, tuple(rows), max(0.0, length_s - busy_s), len(steps), max(steps.values())
+        fabric, whole, tuple(rows), max(0.0, length_s - busy_s), len(steps), max(steps.values()),
+        part,
+    )  # fmt: skip
+
+
+def model_of_results(inputs: Mapping[str, object]) -> Model | None:
+    """The model that results are of; ``None`` for a recorded program.
+
+    Raises
+    ------
+    InputError
+        If its file, or its name, is gone.
+    """
+    scenario = Scenario.model_validate(inputs["scenario"])
+    return None if scenario.model is None else model_of(scenario)
+
+
+def _part(
+    model: Model | None, plan: Mapping[str, int], recorded: Imported, steps: int
+) -> RecordedPart | None:
+    """What was recorded of a step, by its all-to-alls; ``None`` if that is all or not known."""
+    if model is None or not model.num_moe_layers or plan.get("ep", 1) == 1:
+        return None
+    calls = sum(
+        call.op.startswith("all_to_all")
+        for rank in recorded.spans
+        for call in recorded.trace.ranks[rank].calls
     )
+    micro_batches, stages = plan["micro_batches"], plan["pp"]
+    part = RecordedPart(calls / steps / PER_LAYER, model.num_moe_layers * micro_batches / stages)
+    # a stage may have all layers without experts
+    dense = model.num_layers - model.num_moe_layers
+    fewest = max(1, model.num_layers // stages - dense) * micro_batches
+    return part if 0 < part.recorded < PART * fewest else None
+
+
+def _part_of(
+    predicted_s: Mapping[str, float],
+    part: RecordedPart,
+    model: Model | None,
+    measured_s: Mapping[str, float],
+) -> dict[str, float]:
+    """The prediction of a part of the layers: all of them attend, some of them have experts."""
+    assert model is not None
+    left_out = {*NO_LAYERS, *(name for term, name in SEEN.items() if not measured_s[term])}
+    attention = part.share * model.num_moe_layers / model.num_layers
+    return {
+        name: seconds * (attention if name == "attention" else part.share)
+        for name, seconds in predicted_s.items()
+        if name not in left_out
+    }
 
 
 def _predicted(term: str, parts: Mapping[str, float]) -> float:

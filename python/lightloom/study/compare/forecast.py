@@ -19,7 +19,7 @@ from lightloom.simulate import simulate
 from lightloom.study.compare import strategies
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.builds import CONTEXT_SAMPLES, KEPT_BYTES, Networks, Workloads
-from lightloom.study.compare.imbalance import is_load_of, other_loads
+from lightloom.study.compare.imbalance import LEARNED, is_load_of, other_loads
 from lightloom.study.compare.job import ModelJob, StepWorkload
 from lightloom.study.compare.other_strategies import STRATEGIES
 from lightloom.study.compare.packets import roughly
@@ -150,6 +150,7 @@ def forecast(budget: Budget) -> Requirements | None:
     others = {
         name: _Tried(dataclasses.replace(tried, scenario=load), trial.are_tried)
         for name, load in ({} if part else _loads_to_run(tried)).items()
+        if name not in LEARNED
     }
     costs = {each.name: _costs(trial, others, each) for each in tried.fabrics}
     played = {each.name: budget.share_played(each) for each in tried.fabrics}

@@ -2,7 +2,7 @@
 
 Every sample (seed, step, compute speed) is built once and run on every fabric, so that what
 differs between fabrics is the fabric alone. Each fabric first finds what it leaves open
-(``strategies.py``), then all samples run, then the first one again under balanced and skewed load
+(``strategies.py``), then all samples run, then the first one again under other loads
 (``imbalance.py``). What is not simulated whole, ``budget.py`` decides. Where a search
 finds another plan for some fabrics, each plan is a job with fabrics of its own, and their results
 are joined. Runs go in parallel, a core each; the interpreter lock is released while they run. All
@@ -40,7 +40,7 @@ from lightloom.study.compare.failed_parts import (
     named_parts,
 )
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
-from lightloom.study.compare.imbalance import is_load_of, other_loads
+from lightloom.study.compare.imbalance import LEARNED, is_load_of, other_loads
 from lightloom.study.compare.job import Job
 from lightloom.study.compare.other_strategies import (
     OtherStrategy,
@@ -115,7 +115,7 @@ class _Case:
     @cached_property
     def trials(self) -> list[Attempt]:
         """Runs that tell which candidate of each fabric suits the job."""
-        if not Budget(self.job).tries_candidates:
+        if self.imbalance in LEARNED or not Budget(self.job).tries_candidates:
             return []
         return strategies.trials(
             self.job.fabrics,
@@ -360,6 +360,8 @@ class _Work:
 
     def _trials_cost(self, load: str) -> float:
         """What candidates cost that are tried in vain: the fastest is the first sample, too."""
+        if load in LEARNED:
+            return 0.0
         trials = [dataclasses.replace(trial, imbalance=load) for trial in self._case.trials]
         cost = sum(map(self._cost, trials))
         if self._case.is_packets:
@@ -384,12 +386,14 @@ def _run_loads(
     case: _Case, loads: Mapping[str, Scenario], progress: RunProgress, plugins: Plugins
 ) -> tuple[list[Done], dict[str, Phases]]:
     """Run everything of a case, and then of the same job under other loads."""
-    # every load chooses its own candidates
+    # balanced and skewed load choose their own candidates
     job = case.job
     done, phases, whole = _run_case(case, progress, plugins)
     case.workloads.forget()
     for name, load in loads.items():
-        other = _Case(name, dataclasses.replace(job, scenario=load), taken=case.taken)
+        fabrics = case.job.fabrics if name in LEARNED else job.fabrics
+        there = dataclasses.replace(job, scenario=load, fabrics=fabrics)
+        other = _Case(name, there, taken=case.taken)
         done += _run_case(other, progress, plugins, whole=whole)[0]
         other.workloads.forget()
     return done, phases

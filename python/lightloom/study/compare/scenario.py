@@ -575,7 +575,8 @@ class Scenario(Strict):
     )
     imbalances: Switch = Field(
         True,
-        description="Simulate balanced and skewed load of the experts in addition, a sample each.",
+        description="Simulate balanced and skewed load of the experts in addition, and that of a"
+        " gate early and late in its training, a sample each.",
     )
     whole_steps: Switch = Field(
         False,

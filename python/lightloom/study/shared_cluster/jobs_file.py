@@ -7,6 +7,7 @@ a job alone.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,8 +169,10 @@ def _jobs_of_table(
     scenario = study_of(_merged(common, rest), where, folder)
     if options.servers is not None and options.copies > 1:
         raise InputError(f"{where}: copies cannot be on the same servers: a table for each")
-    if options.servers is not None and len(set(options.servers)) < len(options.servers):
-        raise InputError(f"{where}: servers: one is there twice")
+    counts = Counter(options.servers or ())
+    for server, count in counts.items():
+        if count > 1:
+            raise InputError(f"{where}: servers: {server} is there {count} times")
     name = options.name or scenario.model or str(scenario.workload)
     return [SharedJob(name, scenario, options.servers)] * options.copies
 

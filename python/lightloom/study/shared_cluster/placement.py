@@ -85,7 +85,9 @@ def check_given(
             raise InputError(f"job {job}: {len(own)} servers are given: expected {size}")
         for server in own:
             if server >= servers:
-                raise InputError(f"job {job}: server {server}: the cluster has {servers}")
+                raise InputError(
+                    f"job {job}: server {server}: the cluster has {servers}, numbered from 0"
+                )
             if server in owner:
                 raise InputError(f"jobs {owner[server]} and {job} both have server {server}")
             owner[server] = job

@@ -26,6 +26,7 @@ from lightloom.simulate import Run, simulate
 from lightloom.study.compare.job import Job, load_fabrics, prepare
 from lightloom.study.compare.program_job import given_job
 from lightloom.study.compare.runner import Row
+from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.shared_work import usable_cores
 from lightloom.study.shared_cluster.jobs_file import SharedCluster
 from lightloom.study.shared_cluster.placement import (
@@ -116,7 +117,7 @@ def share(shared: SharedCluster, *, monitor: Monitor[Row] | None = None) -> Shar
         If it was interrupted, or the monitor returned ``False``.
     """
     watcher: Monitor[Row] = monitor or Monitor()
-    jobs = [given_job(job.scenario) or prepare(job.scenario) for job in shared.jobs]
+    jobs = [_prepared(number, job.scenario) for number, job in enumerate(shared.jobs, 1)]
     _check_alike(jobs, shared)
     fabrics = load_fabrics(shared.jobs[0].scenario)
     summary = _summary(shared, jobs)
@@ -184,6 +185,14 @@ def _summary(shared: SharedCluster, jobs: Sequence[Job]) -> list[str]:
         words = plan.removeprefix("plan: ").partition(" (")[0]
         lines.append(f"{named.name}: {job.scenario.gpus} GPUs{words and f', {words}'}")
     return lines
+
+
+def _prepared(number: int, scenario: Scenario) -> Job:
+    """Job number so and so, looked up; what is wrong with it says so."""
+    try:
+        return given_job(scenario) or prepare(scenario)
+    except InputError as error:
+        raise InputError(f"job {number}: {error}") from None
 
 
 def _planned(

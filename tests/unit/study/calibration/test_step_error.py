@@ -5,7 +5,8 @@ import random
 import pytest
 from tests.kineto_files import Profile
 
-from lightloom.study.calibration.step_error import TERMS, step_error
+from lightloom.models import load_model
+from lightloom.study.calibration.step_error import PER_LAYER, TERMS, RecordedPart, step_error
 from lightloom.trace.importers.kineto import read_kineto
 
 PLAN = {"tp": 2, "pp": 2, "ep": 4, "cp": 1}
@@ -78,3 +79,51 @@ def test_terms_sum_to_the_step(tmp_path, seed):
     assert {term.term for term in found.terms} <= set(TERMS)
     assert all(term.measured_s >= -1e-12 for term in found.terms)
     assert 0 < found.idle_s < found.step.measured_s
+
+
+def test_a_part_of_a_step_stands_beside_as_many_layers(tmp_path):
+    """Two layers of one micro-batch, of 16 layers and 4 micro-batches in each of two stages."""
+    model = load_model("mixtral-8x7b")
+    plan = {**PLAN, "micro_batches": 4}
+    profile = Profile(0, 8)
+    for number in range(2 * PER_LAYER):
+        profile.kernel("gemm", 4_000 * number, 3_000)
+        profile.nccl("all_to_allv", 4_000 * number + 3_000, 1_000, 1024)
+    predicted = {
+        "attention": 64e-3, "expert": 128e-3, "ep": 192e-3, "head": 1.0, "optimizer": 1.0,
+        "bubble": 1.0, "pp": 1.0, "dp": 1.0,
+    }  # fmt: skip
+    found = step_error("rail", predicted, plan, recorded(tmp_path, profile), model=model)
+    assert found.part == RecordedPart(2.0, 64.0)
+    terms = {term.term: (term.predicted_s, term.measured_s) for term in found.terms}
+    assert terms == {
+        "computation": (pytest.approx(6e-3), pytest.approx(24e-3)),
+        "all-to-alls": (pytest.approx(6e-3), pytest.approx(8e-3)),
+    }
+    assert found.step.predicted_s == pytest.approx(12e-3)
+    assert found.step.measured_s == pytest.approx(32e-3)
+    # nothing is known of steps without their model
+    whole = step_error("rail", predicted, plan, recorded(tmp_path, profile))
+    assert whole.part is None
+    assert whole.step.predicted_s == pytest.approx(sum(predicted.values()))
+
+
+@pytest.mark.parametrize(
+    ("model", "stages", "layers", "is_part"),
+    [
+        ("mixtral-8x7b", 2, 16, False),
+        ("mixtral-8x7b", 2, 11, True),
+        # the first stage has three layers without experts, and one with them
+        ("deepseek-v3", 15, 1, False),
+        ("llama-3-8b", 1, 1, False),
+    ],
+)
+def test_a_stage_with_few_experts_is_no_part(tmp_path, model, stages, layers, is_part):
+    profile = Profile(0, 2)
+    for number in range(PER_LAYER * layers):
+        profile.nccl("all_to_allv", 2_000 * number, 1_000, 1024)
+    plan = {**PLAN, "pp": stages, "micro_batches": 1}
+    found = step_error(
+        "rail", {"ep": 1.0}, plan, recorded(tmp_path, profile), model=load_model(model)
+    )
+    assert (found.part is not None) is is_part

@@ -1,4 +1,4 @@
-"""Balanced and skewed load, and the all-to-all that suits each fabric."""
+"""Other loads than a job's own, and the all-to-all that suits each fabric."""
 
 from types import SimpleNamespace
 
@@ -14,17 +14,23 @@ from lightloom.study.compare import (
     compare,
     strategies,
 )
-from lightloom.study.compare.imbalance import is_load_of, other_loads
+from lightloom.study.compare.imbalance import LEARNED, LOADS, is_load_of, other_loads
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.results import Sample
 from lightloom.study.compare.runner import Attempt
 from lightloom.study.compare.variants import Strategy
 
 
-def test_every_job_with_experts_is_shown_balanced_and_skewed(scenario):
-    loads = other_loads(prepare(scenario()))
+def test_every_job_with_experts_is_shown_under_other_loads(scenario):
+    trained = scenario(demand=DemandOptions(source="auxiliary", trained_steps=7))
+    loads = other_loads(prepare(trained))
     assert {name: load.demand.name for name, load in loads.items()} == {
-        "balanced": "balanced", "skewed": "skewed"
+        "balanced": "balanced", "skewed": "skewed",
+        "learned early": "learned", "learned late": "natural",
+    }  # fmt: skip
+    # early is the first step, whenever the job's own is
+    assert {name: load.demand.trained_steps for name, load in loads.items()} == {
+        "balanced": 7, "skewed": 7, "learned early": 0, "learned late": 0
     }  # fmt: skip
     dense = scenario(model="llama-3-8b", plan=PlanOptions(tp=1, pp=1), memory_check=False)
     assert other_loads(prepare(dense)) == {}
@@ -40,19 +46,39 @@ def test_a_recorded_demand_is_shown_against_a_balanced_one(scenario, tmp_path):
     assert other_loads(recorded)["balanced"].demand.scale is False
 
 
-@pytest.mark.parametrize(("source", "load"), [("uniform", "balanced"), ("mixtral", "skewed")])
+@pytest.mark.parametrize(
+    ("source", "load"),
+    [("uniform", "balanced"), ("mixtral", "skewed"), ("natural", "learned late")],
+)
 def test_the_scenarios_own_load_is_not_simulated_again(scenario, source, load):
     own = scenario(demand=DemandOptions(source=source), seeds=1, compute_spread=0.0)
     assert is_load_of(prepare(own), load)
-    assert is_load_of(prepare(own.with_imbalance(load)), load)
+    assert is_load_of(prepare(own.with_imbalance(LEARNED.get(load, load))), load)
     assert not is_load_of(prepare(scenario()), load)
     result = compare(own.model_copy(update={"fabrics": ("fat-tree",)})).results[0]
     assert result.load(load).step_time_s == result.step_time_s
-    assert {each.imbalance for each in result.loads} == {"balanced", "skewed"}
+    assert [each.imbalance for each in result.loads] == [*LOADS, *LEARNED]
     assert result.load("balanced").step_time_s < result.load("skewed").step_time_s
 
 
-@pytest.mark.parametrize("name", ["balanced", "skewed"])
+def test_only_the_first_step_of_a_learned_gate_is_its_early_load(scenario):
+    for steps, is_early in ((0, True), (18, False)):
+        own = scenario(demand=DemandOptions(source="learned", trained_steps=steps))
+        assert is_load_of(prepare(own), "learned early") is is_early
+
+
+def test_a_gate_that_learns_lies_between_balanced_and_skewed(comparison):
+    for result in comparison.results:
+        balanced, late, early, skewed = (
+            result.load(name).step_time_s
+            for name in ("balanced", "learned late", "learned early", "skewed")
+        )
+        assert balanced < late < early < skewed
+        # nothing is tried again under a learned load
+        assert result.load("learned late").all_to_all == result.parameters["all_to_all"]
+
+
+@pytest.mark.parametrize("name", [*LOADS, *LEARNED])
 def test_fabrics_are_compared_under_the_same_load(comparison, name):
     loads = [result.load(name) for result in comparison.results]
     fastest = min(load.step_time_s for load in loads)

@@ -21,6 +21,7 @@ from lightloom.study.compare import (
 )
 from lightloom.study.compare.budget import Budget
 from lightloom.study.compare.forecast import forecast
+from lightloom.study.compare.imbalance import LEARNED, LOADS
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.policies import as_never
@@ -281,7 +282,7 @@ def test_the_first_sample_is_whole_and_the_others_are_close_to_it(deep):
         # policies are whole steps
         assert one.variants_s == other.variants_s
         assert one.policies == other.policies
-        assert {load.imbalance for load in one.loads} == {"balanced", "skewed"}
+        assert {load.imbalance for load in one.loads} == {*LOADS, *LEARNED}
         for load in one.loads:
             same = other.load(load.imbalance)
             assert load.step_time_s == pytest.approx(same.step_time_s, rel=0.1)
@@ -296,7 +297,7 @@ def test_the_first_sample_is_whole_and_the_others_are_close_to_it(deep):
         for row in rows.rows
         if row["is_estimate"]
     }
-    assert len(estimated) == 5
+    assert len(estimated) == 3 + len({*LOADS, *LEARNED})
     assert (0, 1.0, "") not in estimated
     assert all(row["micro_batches"] == 16 and row["gpus"] == 256 for row in rows.rows)
 

@@ -378,7 +378,7 @@ def test_what_is_wrong_is_said_before_the_search():
     wrong = {"fabrics": ("mixnet",), "fabric_options": {"mixnet": {"ports": 9}}}
     with pytest.raises(FabricError, match="ports = 9"):
         planned_job(job(**wrong), Never())
-    with pytest.raises(PlanError, match="does not fit on 8 GPUs; closest is"):
+    with pytest.raises(PlanError, match="does not fit on 8 GPUs; the closest plan is"):
         planned_job(job("kimi-k2", 8), Never())
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from lightloom.progress import Monitor
 from lightloom.study.compare import compare
+from lightloom.study.compare.imbalance import LEARNED, LOADS
 from lightloom.study.compare.results import SCHEMA_VERSION
 
 DOC = (Path(__file__).parents[4] / "docs" / "reference" / "results.md").read_text()
@@ -62,7 +63,7 @@ def test_csv_columns(scenario):
             rows.append(row)
 
     compare(scenario(fabrics=("topoopt",), seeds=1, compute_spread=0.0), monitor=Keep())
-    assert [row["imbalance"] for row in rows] == ["", "balanced", "skewed"]
+    assert [row["imbalance"] for row in rows] == ["", *LOADS, *LEARNED]
     columns = list(rows[0])
     spans = {}
     for first, last in re.findall(r"^\| `(\w+)` \.\.\. `(\w+)` \|", DOC, re.MULTILINE):

@@ -219,7 +219,7 @@ def jobs_table(**values):
         (jobs_table(copies=0), "job 1: copies = 0: expected"),
         (jobs_table(cluster={"rate_gbps": 1}), "job 1: cluster is of the whole cluster"),
         (jobs_table(servers=[0, 1], copies=2), "copies cannot be on the same servers"),
-        (jobs_table(servers=[0, 0]), "servers: one is there twice"),
+        (jobs_table(servers=[0, 0]), "servers: 0 is there 2 times"),
         (jobs_table(network="packet"), "several jobs are simulated as flows"),
         (jobs_table(modle="x"), "modle"),
         (FILE | {"fail": ["nic:0/1"]}, "fail is of one job"),
