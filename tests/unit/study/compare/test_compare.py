@@ -248,7 +248,8 @@ def test_rows_and_progress(scenario):
         if row["imbalance"] and not row["variant"]
     }
     for each in result.results:
-        assert {name: loads[each.fabric, name] for name in ("balanced", "skewed")} == {
+        names = ("balanced", "skewed", "learned early", "learned late")
+        assert {name: loads[each.fabric, name] for name in names} == {
             load.imbalance: load.step_time_s for load in each.loads
         }
         assert each.load("balanced").step_time_s < each.step_time_s
