@@ -147,8 +147,8 @@ class JobSection(Section):
     gpus_per_server: Annotated[Whole, Field(le=1024)] = Field(
         8, description="GPUs of a server; the optical NICs are divided among them evenly."
     )
-    gpu: Name = Field(
-        "a100",
+    gpu: Name | None = Field(
+        None,
         description="Type of the GPUs, for what the file of a fabric leaves open, as --gpu of a "
         "comparison.",
     )
@@ -449,9 +449,11 @@ class RegionFile(Section):
         from lightloom.control.region_fabric import read_circuit_region
 
         assert self.fabric is not None
-        region = read_circuit_region(path.parent / self.fabric, self.job.gpu)
-        gpus, job = region.gpus_per_server, self.job
-        if "gpus_per_server" in job.model_fields_set and job.gpus_per_server != gpus:
+        job = self.job
+        given = job.gpus_per_server if "gpus_per_server" in job.model_fields_set else None
+        region = read_circuit_region(path.parent / self.fabric, job.gpu, given)
+        gpus = region.gpus_per_server
+        if given not in (None, gpus):
             raise RegionFileError(
                 f"{shown_path(path)}: job.gpus_per_server = {job.gpus_per_server}:"
                 f" {self.fabric} says {gpus}; keep one"

@@ -83,6 +83,29 @@ def test_what_the_file_leaves_open_is_that_of_the_gpu(path):
     assert rates["h100"] > rates["a100"] > 0
 
 
+def test_the_nvlinks_of_relays_are_said_by_somebody(path):
+    """No controller takes those of a GPU that nobody named."""
+    fabric = path.parent / "circuit-rack.toml"
+    change(fabric, "[circuits]", "[circuits]\nrelay = true")
+    with pytest.raises(RegionFileError) as refusal:
+        read_region(path)
+    assert str(refusal.value) == (
+        f"{fabric}: nvlink_gbps is missing, which relays need: set it, or [job] gpu of the region,"
+        " such as 'h100'"
+    )
+    change(fabric, "rate_gbps = 400 ", "nvlink_gbps = 3600\nrate_gbps = 400 ")
+    said = read_region(path).rules
+    change(fabric, "nvlink_gbps = 3600\n", "")
+    change(path, "[switches.ocs]", '[job]\ngpu = "h100"\n[switches.ocs]')
+    assert read_region(path).rules == said
+
+
+def test_a_region_says_the_gpus_that_a_fabric_leaves_open(path):
+    change(path, "[switches.ocs]", "[job]\ngpus_per_server = 4\n[switches.ocs]")
+    job = read_region(path).job
+    assert (job.gpus_per_server, job.ranks_per_server) == (4, 4)
+
+
 def test_a_region_without_a_fabric_has_its_tables():
     values = {"name": "r", "port_map": "p.csv", "journal": "j"}
     region = RegionFile(
