@@ -178,6 +178,11 @@ class RegionFailures:
             self._controller.decider.exclude(self.response.excluded)
         return self.response
 
+    def leftovers(self) -> frozenset[NicPair]:
+        """Return circuits of parts out of service that were deleted in part, and may carry light."""
+        left = self._controller.left()
+        return frozenset(respond(self.parts, self.shape, left).lost) if left else left
+
     def blame(self, failed: Mapping[NicPair, str], circuits: Iterable[NicPair]) -> list[str]:
         """Return NICs that failed with several peers, and clear those that work.
 

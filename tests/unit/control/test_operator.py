@@ -216,9 +216,15 @@ def test_a_drain_that_leaves_light_says_so(region, control, is_served):
             "  2/0-3/0: 5-19 of ocs was to be deleted, but the switch still has it"
         )
         assert err.splitlines()[-1] == "lightloom: not deleted: 1 circuit; see above"
+        # whoever asks again is not told that all is well
+        again = control("drain", path, "nic:2/0")
+        assert (again[0], again[1].splitlines()[-1]) == (2, out.splitlines()[-1])
+        assert lit(emulator) == {1: 15, 3: 13, 5: 19}
         assert control("resume", path, "nic:2/1")[2].endswith(
             "lightloom: nic:2/1: is in service; out of service: nic:2/0\n"
         )
+        emulator.matrix.stuck.clear()
+        assert (control("drain", path, "nic:2/0")[0], lit(emulator)) == (0, {1: 15, 3: 13})
 
 
 def test_where_nobody_can_be_asked_the_advice_leads_on(region, control, tmp_path):
