@@ -502,11 +502,32 @@ class RegionFile(Section):
             If it is wrong, or is not as the file of the fabric has it.
         """
         port_map = read_port_map(folder / self.port_map, list(self.switches))
+        self.check_port_map(port_map, folder)
+        return port_map
+
+    def check_port_map(self, port_map: PortMap, folder: Path) -> None:
+        """Refuse a port map that is not as the fabric that was read has it.
+
+        Raises
+        ------
+        PortMapError
+            Naming the first thing that differs.
+        """
         if self._of_fabric is not None:
             from lightloom.control.region_fabric import check_port_map
 
             check_port_map(port_map, self._of_fabric, shown_path(folder / str(self.fabric)))
-        return port_map
+
+
+def read_tables(path: Path) -> RegionFile:
+    """Read the file of a region alone, for who asks its service and decides on nothing.
+
+    Raises
+    ------
+    RegionFileError
+        If it cannot be read, or a key is unknown, missing or wrong.
+    """
+    return check(RegionFile, read_toml(path, "region", RegionFileError), shown_path(path))
 
 
 def read_region(path: Path) -> RegionFile:
@@ -518,7 +539,5 @@ def read_region(path: Path) -> RegionFile:
         If one cannot be read, a key is unknown, missing or wrong, or the fabric has no circuits
         that a controller can decide.
     """
-    file = check(RegionFile, read_toml(path, "region", RegionFileError), shown_path(path))
-    if file.fabric is None:
-        return file
-    return file.with_fabric(path)
+    file = read_tables(path)
+    return file if file.fabric is None else file.with_fabric(path)

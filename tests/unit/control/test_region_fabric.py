@@ -7,7 +7,7 @@ import io
 
 import numpy as np
 import pytest
-from tests.control_regions import emulated, pairs
+from tests.control_regions import emulated, pairs, served
 
 from lightloom.control.client import ControlClient
 from lightloom.control.failure_state import shape_of
@@ -319,6 +319,26 @@ def test_plan_and_apply(live, control, tmp_path):
     status, _, err = control("plan", path, *asked)
     assert status == 2
     assert f"node0 has 2 optical NICs, {path.parent}/circuit-rack.toml says ports = 3" in err
+
+
+def test_the_file_of_a_fabric_holds_up_no_service(live, control):
+    """It counts from the next start: until then parts are drained whatever somebody tries in it."""
+    path, emulator = live
+    assert control("apply", path, "--add", "0/0-1/0,2/0-3/0", "--yes")[0] == 0
+    rack = path.parent / "circuit-rack.toml"
+    with served(path):
+        change(rack, "ports = 2 ", "ports = 3 ")
+        change(rack, "count = 6 ", "count = 5 ")
+        assert control("drain", path, "nic:0/0")[0] == 0
+        rack.write_text("not TOML")
+        assert control("drain", path, "nic:2/0")[0] == 0
+        assert control("service", path)[0] == control("audit", path)[0] == 0
+        assert not emulator.matrix.circuits
+        change(path.parent / "ports.csv", "node2,1,6,54\n", "")
+        status, _, err = control("resume", path, "nic:2/0")
+        assert (status, "node2 has 1 optical NICs, " in err) == (2, True)
+        assert err.endswith("says ports = 2\n")
+    assert control("drain", path, "nic:0/0")[2].startswith(f"lightloom: {rack}: not valid TOML")
 
 
 def test_a_service_answers_by_the_rules_of_the_fabric(live):
