@@ -7,6 +7,7 @@ those of the fabric, and the port map must have the NICs and switches that it sa
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from lightloom.control.port_map import PortMap
 from lightloom.control.refusals import PortMapError, RegionFileError
@@ -69,10 +70,10 @@ def read_circuit_region(
 
 def _region_of(fabric: object, gpu: str | None, gpus_per_server: int) -> CircuitRegion | None:
     assert isinstance(fabric, FabricOptions)
-    server = {"gpu": gpu or _GPU, "gpus_per_server": gpus_per_server}
+    of_server: dict[str, Any] = {"gpu": gpu or _GPU, "gpus_per_server": gpus_per_server}
     gpus = _SERVERS * (fabric.gpus_per_server or gpus_per_server)
     regions = [
-        fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=rate_gbps, **server))
+        fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=rate_gbps, **of_server))
         for rate_gbps in _NIC_GBPS
     ]
     if None in regions:
@@ -81,7 +82,7 @@ def _region_of(fabric: object, gpu: str | None, gpus_per_server: int) -> Circuit
         raise RegionFileError("rate_gbps is missing: a controller takes the rate of NICs from it")
     if gpu is None:
         links = [
-            fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=1, nvlink_gbps=gbps, **server))
+            fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=1, nvlink_gbps=gbps, **of_server))
             for gbps in _NVLINK_GBPS
         ]
         if links[0] != links[1]:

@@ -341,6 +341,21 @@ def test_the_file_of_a_fabric_holds_up_no_service(live, control):
     assert control("drain", path, "nic:0/0")[2].startswith(f"lightloom: {rack}: not valid TOML")
 
 
+def test_what_is_out_of_service_is_not_forgotten_if_servers_shrink(live, control):
+    path, _ = live
+    assert control("drain", path, "gpu:1/6")[0] == 0
+    head = "nics_per_server = 8"
+    change(path.parent / "circuit-rack.toml", head, f"{head}\ngpus_per_server = 4")
+    status, _, err = control("drain", path, "nic:0/0")
+    assert (status, err) == (
+        2,
+        f"lightloom: {path.parent}/rack7.sqlite: out of service is gpu:1/6: server 1 has 4, counted "
+        "from 0; resume it with the files as they were, then change them\n",
+    )
+    change(path.parent / "circuit-rack.toml", "gpus_per_server = 4", "")
+    assert control("resume", path, "gpu:1/6")[0] == 0
+
+
 def test_a_service_answers_by_the_rules_of_the_fabric(live):
     path, emulator = live
 
