@@ -15,7 +15,7 @@ from lightloom.errors import InputError
 from lightloom.fabric import Cluster, load_fabric
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.reconfiguration import CircuitRegion
-from lightloom.hardware import load_gpu
+from lightloom.hardware import Gpu, load_gpu
 from lightloom.inputs.files import shown_path
 from lightloom.schedule import ALLOCATORS
 
@@ -47,12 +47,12 @@ def read_circuit_region(
     """
     name = shown_path(path)
     try:
-        each = load_gpu(gpu or _GPU).gpus_per_server
+        model = load_gpu(gpu or _GPU)
     except InputError as error:
         raise RegionFileError(f"job.gpu: {error}") from None
     try:
         fabric = load_fabric(path)
-        region = _region_of(fabric, gpu, gpus_per_server or each)
+        region = _region_of(fabric, model, gpus_per_server, is_named=gpu is not None)
     except InputError as error:
         text = str(error)
         raise RegionFileError(text if text.startswith(name) else f"{name}: {text}") from None
@@ -68,10 +68,17 @@ def read_circuit_region(
     return region
 
 
-def _region_of(fabric: object, gpu: str | None, gpus_per_server: int) -> CircuitRegion | None:
+def _region_of(
+    fabric: object, gpu: Gpu, gpus_per_server: int | None, *, is_named: bool
+) -> CircuitRegion | None:
     assert isinstance(fabric, FabricOptions)
-    of_server: dict[str, Any] = {"gpu": gpu or _GPU, "gpus_per_server": gpus_per_server}
-    gpus = _SERVERS * (fabric.gpus_per_server or gpus_per_server)
+    each = gpus_per_server or gpu.gpus_per_server
+    of_server: dict[str, Any] = {
+        "gpu": gpu.name,
+        "gpus_per_server": each,
+        "nics_per_server": gpu.nics_of(each),
+    }
+    gpus = _SERVERS * (fabric.gpus_per_server or each)
     regions = [
         fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=rate_gbps, **of_server))
         for rate_gbps in _NIC_GBPS
@@ -80,7 +87,7 @@ def _region_of(fabric: object, gpu: str | None, gpus_per_server: int) -> Circuit
         return None
     if regions[0] != regions[1]:
         raise RegionFileError("rate_gbps is missing: a controller takes the rate of NICs from it")
-    if gpu is None:
+    if not is_named:
         links = [
             fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=1, nvlink_gbps=gbps, **of_server))
             for gbps in _NVLINK_GBPS

@@ -104,6 +104,9 @@ def test_a_region_says_the_gpus_that_a_fabric_leaves_open(path):
     change(path, "[switches.ocs]", "[job]\ngpus_per_server = 4\n[switches.ocs]")
     job = read_region(path).job
     assert (job.gpus_per_server, job.ranks_per_server) == (4, 4)
+    # NICs are in proportion where no file says them, as in a comparison
+    (path.parent / "circuit-rack.toml").write_text('kind = "mixnet"\nports = 2\nrate_gbps = 400\n')
+    assert read_region(path).rules.eps_nics == 2
 
 
 def test_a_region_without_a_fabric_has_its_tables():
@@ -349,8 +352,8 @@ def test_what_is_out_of_service_is_not_forgotten_if_servers_shrink(live, control
     status, _, err = control("drain", path, "nic:0/0")
     assert (status, err) == (
         2,
-        f"lightloom: {path.parent}/rack7.sqlite: out of service is gpu:1/6: server 1 has 4, counted "
-        "from 0; resume it with the files as they were, then change them\n",
+        f"lightloom: {path.parent}/rack7.sqlite: out of service is gpu:1/6: server 1 has 4, "
+        "counted from 0; resume it with the files as they were, then change them\n",
     )
     change(path.parent / "circuit-rack.toml", "gpus_per_server = 4", "")
     assert control("resume", path, "gpu:1/6")[0] == 0
