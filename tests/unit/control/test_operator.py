@@ -189,6 +189,8 @@ def test_a_drain_that_leaves_light_says_so(region, control, is_served):
             "  2/0-3/0: 5-19 of ocs was to be deleted, but the switch still has it"
         )
         assert err.splitlines()[-1] == "lightloom: not deleted: 1 circuit; see above"
+        left = "  alarm: 5-19 of ocs is left of 2/0-3/0, which was made or deleted in part\n"
+        assert left in control("watch", path, "--once")[1]
         # whoever asks again is not told that all is well
         again = control("drain", path, "nic:2/0")
         assert (again[0], again[1].splitlines()[-1]) == (2, out.splitlines()[-1])
@@ -198,6 +200,7 @@ def test_a_drain_that_leaves_light_says_so(region, control, is_served):
         )
         emulator.matrix.stuck.clear()
         assert (control("drain", path, "nic:2/0")[0], lit(emulator)) == (0, {1: 15, 3: 13})
+        assert "alarm" not in control("watch", path, "--once")[1]
 
 
 def test_where_nobody_can_be_asked_the_advice_leads_on(region, control, tmp_path):
