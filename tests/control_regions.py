@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import threading
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 from tests.fake_switch import FakeSwitch
@@ -15,6 +16,7 @@ from lightloom.control.journal import ChangeReason, Journal
 from lightloom.control.lease import Lease
 from lightloom.control.port_map import NicPair, NicPorts, PortMap, SwitchPort
 from lightloom.control.region_file import RegionFile
+from lightloom.control.running import open_region, serve
 
 WHY = ChangeReason("test", "because", "job-1", 3, 5)
 
@@ -96,5 +98,29 @@ def emulated(size=12, settle_s=0.001):
         yield emulator
     finally:
         loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+@contextmanager
+def served(path):
+    """A service of the region in a thread; it ends with the block."""
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    stopped = []
+
+    async def run():
+        task = asyncio.current_task()
+        stopped.append(lambda: loop.call_soon_threadsafe(task.cancel))
+        region = open_region(path, io.StringIO())
+        with suppress(asyncio.CancelledError):
+            await serve(region, lambda _address: ready.set())
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield
+    finally:
+        stopped[0]()
         thread.join()
         loop.close()

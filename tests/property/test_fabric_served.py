@@ -15,6 +15,7 @@ from lightloom.workload.builder import TaskGraphBuilder
 from lightloom.workload.task_graph import Layout
 
 FILES = 60
+GPU = "h100"
 #: decisions that all runs together take at least
 MIN_DECISIONS = 500
 SWITCHES = """
@@ -96,8 +97,9 @@ def region_of(folder, text, servers, optical, planes):
     names = [f"s{nic}" for nic in range(optical if planes else 1)]
     switches = "".join(f'[switches.{name}]\nurl = "polatis+tl1://h"\n' for name in names)
     path = folder / "region.toml"
+    job = f'[job]\ngpu = "{GPU}"\n'
     path.write_text(
-        f'name = "r"\nport_map = "ports.csv"\njournal = "j"\nfabric = "my.toml"\n{switches}'
+        f'name = "r"\nport_map = "ports.csv"\njournal = "j"\nfabric = "my.toml"\n{job}{switches}'
     )
     region = read_region(path)
     return region, region.read_port_map(folder)
@@ -140,7 +142,7 @@ def test_a_file_leads_to_the_circuits_of_its_simulation(tmp_path):
         fabric = load_fabric(folder / "my.toml")
         gpus = servers * common["gpus_per_server"]
         # what the file leaves open is that of the cluster; the rate of NICs is not
-        cluster = fabric.adapt(Cluster.of(gpus=gpus, rate_gbps=7, gpu=region.job.gpu))
+        cluster = fabric.adapt(Cluster.of(gpus=gpus, rate_gbps=7, gpu=GPU))
         assert cluster.servers == servers
         run, network = run_of(rng, fabric, cluster, servers)
         decider = RegionDecider(region, port_map)

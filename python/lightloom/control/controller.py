@@ -568,7 +568,8 @@ class RegionController:
         is_known = self.state is not RegionState.UNKNOWN
         if report.failed and is_known and self.region.change.on_failure == "roll-back":
             return replace(await self._undo(snapshot, report, reason, mode), change=change)
-        failed = half_deleted(change, self.port_map, self.observed) | dict(report.failed)
+        left = half_deleted(change.before - change.wanted, self.port_map, self.observed)
+        failed = left | dict(report.failed)
         result = "partial" if failed and report.result == "done" else report.result
         return replace(report, change=change, result=result, failed=failed)
 

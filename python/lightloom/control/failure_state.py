@@ -78,16 +78,32 @@ class RegionFailures:
         self._suspected: dict[tuple[int, int], set[tuple[int, int]]] = {}
 
     def load(self) -> None:
-        """Take up the failures that the journal has, before the controller is started."""
+        """Take up the failures that the journal has, before the controller is started.
+
+        Raises
+        ------
+        JournalError
+            If they are damaged, or the region has no such parts any more.
+        """
         notes = self._controller.journal.notes("failures", 1)
         if notes:
+            name = shown_path(self._controller.journal.path)
             try:
-                self.parts = frozenset(self._parsed(text) for text in json.loads(notes[0][1]))
+                parts = frozenset(map(parse_part, json.loads(notes[0][1])))
             except (ValueError, TypeError, AttributeError, InputError):
                 raise JournalError(
-                    f"{shown_path(self._controller.journal.path)}: the failed parts are damaged; "
-                    "lightloom control audit names every damaged row"
+                    f"{name}: the failed parts are damaged; lightloom control audit names every "
+                    "damaged row"
                 ) from None
+            try:
+                for part in sorted(parts):
+                    check_part(part, self.shape, self._controller.port_map)
+            except InputError as error:
+                raise JournalError(
+                    f"{name}: out of service is {error}; resume it with the files as they were, "
+                    "then change them"
+                ) from None
+            self.parts = parts
             self.response = respond(self.parts, self.shape)
             self._controller.exclude(self.response.excluded, self._switches(self.parts))
 
@@ -177,6 +193,11 @@ class RegionFailures:
         if self.response.excluded != self._controller.decider.failures:
             self._controller.decider.exclude(self.response.excluded)
         return self.response
+
+    def leftovers(self) -> frozenset[NicPair]:
+        """Return circuits of parts out of service that were deleted in part: they may be lit."""
+        left = self._controller.left()
+        return frozenset(respond(self.parts, self.shape, left).lost) if left else left
 
     def blame(self, failed: Mapping[NicPair, str], circuits: Iterable[NicPair]) -> list[str]:
         """Return NICs that failed with several peers, and clear those that work.

@@ -24,7 +24,7 @@ from lightloom.control.documents import Document
 from lightloom.control.members import ServiceMember
 from lightloom.control.operations import PlannedChange, Target
 from lightloom.control.refusals import RegionFileError, ServiceError
-from lightloom.control.region_file import RegionFile, read_region
+from lightloom.control.region_file import RegionFile, read_tables
 from lightloom.control.running import open_region, running
 from lightloom.control.service import is_free, is_served
 from lightloom.control.session import RegionSession
@@ -139,7 +139,7 @@ async def serving(path: Path) -> AsyncIterator[ServedOperator | None]:
     ServiceError
         If the service refuses the token.
     """
-    file, folder = read_region(path), path.parent
+    file, folder = read_tables(path), path.parent
     address = await _address(file, folder)
     if address is None:
         yield None

@@ -7,6 +7,7 @@ those of the fabric, and the port map must have the NICs and switches that it sa
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from lightloom.control.port_map import PortMap
 from lightloom.control.refusals import PortMapError, RegionFileError
@@ -14,23 +15,29 @@ from lightloom.errors import InputError
 from lightloom.fabric import Cluster, load_fabric
 from lightloom.fabric.fabric_options import FabricOptions
 from lightloom.fabric.reconfiguration import CircuitRegion
-from lightloom.hardware import load_gpu
+from lightloom.hardware import Gpu, load_gpu
 from lightloom.inputs.files import shown_path
 from lightloom.schedule import ALLOCATORS
 
 #: servers of the cluster that a fabric is asked about; its regions are alike
 _SERVERS = 2
+#: rates of NICs, and of NVLinks, that a fabric is asked about to see whether its file says them
+_NIC_GBPS, _NVLINK_GBPS = (100.0, 200.0), (1000.0, 2000.0)
+#: GPU whose servers are taken where none is given
+_GPU = "a100"
 
 
-def read_circuit_region(path: Path, gpu: str) -> CircuitRegion:
+def read_circuit_region(
+    path: Path, gpu: str | None = None, gpus_per_server: int | None = None
+) -> CircuitRegion:
     """Return what the file of a fabric says of a region.
 
     Parameters
     ----------
     path
         The file.
-    gpu
-        Type of the GPUs, for what the file leaves open.
+    gpu, gpus_per_server
+        Type of the GPUs, and how many a server has, for what the file leaves open.
 
     Raises
     ------
@@ -40,12 +47,12 @@ def read_circuit_region(path: Path, gpu: str) -> CircuitRegion:
     """
     name = shown_path(path)
     try:
-        gpus_per_server = load_gpu(gpu).gpus_per_server
+        model = load_gpu(gpu or _GPU)
     except InputError as error:
         raise RegionFileError(f"job.gpu: {error}") from None
     try:
         fabric = load_fabric(path)
-        region = _region_of(fabric, gpu, gpus_per_server)
+        region = _region_of(fabric, model, gpus_per_server, is_named=gpu is not None)
     except InputError as error:
         text = str(error)
         raise RegionFileError(text if text.startswith(name) else f"{name}: {text}") from None
@@ -61,17 +68,35 @@ def read_circuit_region(path: Path, gpu: str) -> CircuitRegion:
     return region
 
 
-def _region_of(fabric: object, gpu: str, gpus_per_server: int) -> CircuitRegion | None:
+def _region_of(
+    fabric: object, gpu: Gpu, gpus_per_server: int | None, *, is_named: bool
+) -> CircuitRegion | None:
     assert isinstance(fabric, FabricOptions)
-    gpus = _SERVERS * (fabric.gpus_per_server or gpus_per_server)
+    each = gpus_per_server or gpu.gpus_per_server
+    of_server: dict[str, Any] = {
+        "gpu": gpu.name,
+        "gpus_per_server": each,
+        "nics_per_server": gpu.nics_of(each),
+    }
+    gpus = _SERVERS * (fabric.gpus_per_server or each)
     regions = [
-        fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=rate_gbps, gpu=gpu))
-        for rate_gbps in (100.0, 200.0)
+        fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=rate_gbps, **of_server))
+        for rate_gbps in _NIC_GBPS
     ]
     if None in regions:
         return None
     if regions[0] != regions[1]:
         raise RegionFileError("rate_gbps is missing: a controller takes the rate of NICs from it")
+    if not is_named:
+        links = [
+            fabric.circuit_region(Cluster.of(gpus=gpus, rate_gbps=1, nvlink_gbps=gbps, **of_server))
+            for gbps in _NVLINK_GBPS
+        ]
+        if links[0] != links[1]:
+            raise RegionFileError(
+                "nvlink_gbps is missing, which relays need: set it, or [job] gpu of the region,"
+                " such as 'h100'"
+            )
     if fabric.failures().names:
         raise RegionFileError(
             "failed: a controller is told what fails, as by lightloom control drain; leave it out"

@@ -147,8 +147,8 @@ class JobSection(Section):
     gpus_per_server: Annotated[Whole, Field(le=1024)] = Field(
         8, description="GPUs of a server; the optical NICs are divided among them evenly."
     )
-    gpu: Name = Field(
-        "a100",
+    gpu: Name | None = Field(
+        None,
         description="Type of the GPUs, for what the file of a fabric leaves open, as --gpu of a "
         "comparison.",
     )
@@ -449,9 +449,11 @@ class RegionFile(Section):
         from lightloom.control.region_fabric import read_circuit_region
 
         assert self.fabric is not None
-        region = read_circuit_region(path.parent / self.fabric, self.job.gpu)
-        gpus, job = region.gpus_per_server, self.job
-        if "gpus_per_server" in job.model_fields_set and job.gpus_per_server != gpus:
+        job = self.job
+        given = job.gpus_per_server if "gpus_per_server" in job.model_fields_set else None
+        region = read_circuit_region(path.parent / self.fabric, job.gpu, given)
+        gpus = region.gpus_per_server
+        if given not in (None, gpus):
             raise RegionFileError(
                 f"{shown_path(path)}: job.gpus_per_server = {job.gpus_per_server}:"
                 f" {self.fabric} says {gpus}; keep one"
@@ -500,11 +502,32 @@ class RegionFile(Section):
             If it is wrong, or is not as the file of the fabric has it.
         """
         port_map = read_port_map(folder / self.port_map, list(self.switches))
+        self.check_port_map(port_map, folder)
+        return port_map
+
+    def check_port_map(self, port_map: PortMap, folder: Path) -> None:
+        """Refuse a port map that is not as the fabric that was read has it.
+
+        Raises
+        ------
+        PortMapError
+            Naming the first thing that differs.
+        """
         if self._of_fabric is not None:
             from lightloom.control.region_fabric import check_port_map
 
             check_port_map(port_map, self._of_fabric, shown_path(folder / str(self.fabric)))
-        return port_map
+
+
+def read_tables(path: Path) -> RegionFile:
+    """Read the file of a region alone, for who asks its service and decides on nothing.
+
+    Raises
+    ------
+    RegionFileError
+        If it cannot be read, or a key is unknown, missing or wrong.
+    """
+    return check(RegionFile, read_toml(path, "region", RegionFileError), shown_path(path))
 
 
 def read_region(path: Path) -> RegionFile:
@@ -516,7 +539,5 @@ def read_region(path: Path) -> RegionFile:
         If one cannot be read, a key is unknown, missing or wrong, or the fabric has no circuits
         that a controller can decide.
     """
-    file = check(RegionFile, read_toml(path, "region", RegionFileError), shown_path(path))
-    if file.fabric is None:
-        return file
-    return file.with_fabric(path)
+    file = read_tables(path)
+    return file if file.fabric is None else file.with_fabric(path)

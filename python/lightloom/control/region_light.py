@@ -36,10 +36,22 @@ def note_losses(controller: RegionController) -> None:
 
 
 def region_alarms(controller: RegionController) -> dict[str, str]:
-    """Return what is wrong with light, ports and switches, by where it is."""
+    """Return what is wrong with light, ports and switches, and what is left, by where it is."""
     limits, circuits = controller.limits, controller.observed.circuits & controller.held
     return {
         **equipment_alarms(controller.equipment),
         **growth_alarms(loss_growth(controller), limits.max_loss_growth_db),
         **alarms_of(circuits, controller.port_map, controller.statuses, limits),
+        **_leftovers(controller),
+    }
+
+
+def _leftovers(controller: RegionController) -> dict[str, str]:
+    """What the switches still have of circuits that nobody holds any more, or that never were."""
+    there = controller.observed.strangers
+    return {
+        str(placed): f"is left of {circuit}, which was made or deleted in part"
+        for circuit in sorted(controller.left())
+        for placed in controller.port_map.cross_connects(circuit)
+        if placed in there
     }

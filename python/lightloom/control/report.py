@@ -186,12 +186,12 @@ def _still_there(placed: PlacedConnect) -> str:
 
 
 def half_deleted(
-    change: RegionChange, port_map: PortMap, observed: ObservedCircuits
+    circuits: Iterable[NicPair], port_map: PortMap, observed: ObservedCircuits
 ) -> dict[NicPair, str]:
-    """Return the circuits of a change that were to go and of which a cross-connect is left."""
+    """Return those of circuits that were to go of which a cross-connect is left."""
     return {
         circuit: _still_there(placed)
-        for circuit in sorted(change.before - change.wanted)
+        for circuit in sorted(circuits)
         for placed in port_map.cross_connects(circuit)
         if placed in observed.strangers
     }

@@ -21,7 +21,7 @@ from lightloom.control.map_change import MapChange
 from lightloom.control.metrics import ControlMetrics
 from lightloom.control.port_map import PortMap, SwitchPort
 from lightloom.control.refusals import ControlError, LeaseError, RegionFileError
-from lightloom.control.region_file import RegionFile, read_region
+from lightloom.control.region_file import RegionFile, read_region, read_tables
 from lightloom.control.region_light import loss_growth, note_losses, region_alarms
 from lightloom.control.region_pages import loopback_server, region_pages
 from lightloom.control.report import RegionState
@@ -75,7 +75,9 @@ class OpenRegion:
         InputError
             If they cannot be used.
         """
-        return await asyncio.to_thread(lambda: read_region(self.path).read_port_map(self.folder))
+        found = await asyncio.to_thread(lambda: read_tables(self.path).read_port_map(self.folder))
+        self.file.check_port_map(found, self.folder)  # the fabric is that of the start
+        return found
 
     def session(self) -> RegionSession:
         """Return what handles requests to the region, once its controller has started."""

@@ -26,7 +26,7 @@ from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import ControlError, RequestError, StateError
 from lightloom.control.remap import lost_circuits, remap
-from lightloom.control.report import ChangeReport, RegionState
+from lightloom.control.report import ChangeReport, RegionState, half_deleted
 from lightloom.control.request_fields import (
     check_keys,
     flag_of,
@@ -367,13 +367,16 @@ class RegionSession:
     async def _drop_lost(self, reason: ChangeReason) -> dict[str, str]:
         """Release the ports of circuits whose parts have failed; why some may still be lit."""
         controller = self.controller
-        lost = frozenset(self.failures.current().lost)
+        lost = frozenset(self.failures.current().lost) | self.failures.leftovers()
         if not lost:
             return {}
         if controller.state is RegionState.UNKNOWN:
             return {str(circuit): "the state of its switch is unknown" for circuit in sorted(lost)}
         report = await self.change(lost, lambda: controller.remove(lost, reason))
-        return {str(circuit): problem for circuit, problem in sorted(report.failed.items())}
+        left = self.failures.leftovers()
+        lit = dict.fromkeys(left, "deleted in part, and its switch does not answer")
+        lit |= half_deleted(left, controller.port_map, controller.observed) | dict(report.failed)
+        return {str(circuit): problem for circuit, problem in sorted(lit.items())}
 
     async def _demand(self, member: ServiceMember, frame: Frame) -> Document:
         received = _now()

@@ -130,6 +130,10 @@ class Gpu:
         assert peak is not None
         return float(peak)
 
+    def nics_of(self, gpus_per_server: int) -> int:
+        """NICs of a server with so many of it, in proportion to those that it comes in."""
+        return -(-gpus_per_server * self.nics_per_server // self.gpus_per_server)
+
     def price(self) -> float:
         """Price in USD.
 

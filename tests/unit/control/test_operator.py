@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import io
 import json
 import sys
-import threading
 
 import numpy as np
 import pytest
-from tests.control_regions import emulated
+from tests.control_regions import emulated, served
 
 from lightloom.control.client import ControlClient
 from lightloom.control.emulator import FaultKind
@@ -17,7 +15,6 @@ from lightloom.control.example import write_example
 from lightloom.control.operations import PlannedChange
 from lightloom.control.operator import operator_of, serving
 from lightloom.control.refusals import ControlError
-from lightloom.control.running import open_region, serve
 from lightloom.control.token import token_for
 
 
@@ -26,30 +23,6 @@ def region(tmp_path):
     with emulated() as emulator:
         path = write_example(tmp_path, emulator.url(), servers=4, nics=2, size=12, when="always")
         yield path, emulator
-
-
-@contextlib.contextmanager
-def served(path):
-    """A service of the region in a thread; it ends with the block."""
-    ready, loop = threading.Event(), asyncio.new_event_loop()
-    stopped = []
-
-    async def run():
-        task = asyncio.current_task()
-        stopped.append(lambda: loop.call_soon_threadsafe(task.cancel))
-        region = open_region(path, io.StringIO())
-        with contextlib.suppress(asyncio.CancelledError):
-            await serve(region, lambda _address: ready.set())
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
-    thread.start()
-    assert ready.wait(10)
-    try:
-        yield
-    finally:
-        stopped[0]()
-        thread.join()
-        loop.close()
 
 
 def lit(emulator):
@@ -216,9 +189,18 @@ def test_a_drain_that_leaves_light_says_so(region, control, is_served):
             "  2/0-3/0: 5-19 of ocs was to be deleted, but the switch still has it"
         )
         assert err.splitlines()[-1] == "lightloom: not deleted: 1 circuit; see above"
+        left = "  alarm: 5-19 of ocs is left of 2/0-3/0, which was made or deleted in part\n"
+        assert left in control("watch", path, "--once")[1]
+        # whoever asks again is not told that all is well
+        again = control("drain", path, "nic:2/0")
+        assert (again[0], again[1].splitlines()[-1]) == (2, out.splitlines()[-1])
+        assert lit(emulator) == {1: 15, 3: 13, 5: 19}
         assert control("resume", path, "nic:2/1")[2].endswith(
             "lightloom: nic:2/1: is in service; out of service: nic:2/0\n"
         )
+        emulator.matrix.stuck.clear()
+        assert (control("drain", path, "nic:2/0")[0], lit(emulator)) == (0, {1: 15, 3: 13})
+        assert "alarm" not in control("watch", path, "--once")[1]
 
 
 def test_where_nobody_can_be_asked_the_advice_leads_on(region, control, tmp_path):

@@ -7,7 +7,7 @@ import io
 
 import numpy as np
 import pytest
-from tests.control_regions import emulated, pairs
+from tests.control_regions import emulated, pairs, served
 
 from lightloom.control.client import ControlClient
 from lightloom.control.failure_state import shape_of
@@ -81,6 +81,32 @@ def test_what_the_file_leaves_open_is_that_of_the_gpu(path):
         rates[gpu] = relaying.nvswitch_gbps
         path.write_text(text)
     assert rates["h100"] > rates["a100"] > 0
+
+
+def test_the_nvlinks_of_relays_are_said_by_somebody(path):
+    """No controller takes those of a GPU that nobody named."""
+    fabric = path.parent / "circuit-rack.toml"
+    change(fabric, "[circuits]", "[circuits]\nrelay = true")
+    with pytest.raises(RegionFileError) as refusal:
+        read_region(path)
+    assert str(refusal.value) == (
+        f"{fabric}: nvlink_gbps is missing, which relays need: set it, or [job] gpu of the region,"
+        " such as 'h100'"
+    )
+    change(fabric, "rate_gbps = 400 ", "nvlink_gbps = 3600\nrate_gbps = 400 ")
+    said = read_region(path).rules
+    change(fabric, "nvlink_gbps = 3600\n", "")
+    change(path, "[switches.ocs]", '[job]\ngpu = "h100"\n[switches.ocs]')
+    assert read_region(path).rules == said
+
+
+def test_a_region_says_the_gpus_that_a_fabric_leaves_open(path):
+    change(path, "[switches.ocs]", "[job]\ngpus_per_server = 4\n[switches.ocs]")
+    job = read_region(path).job
+    assert (job.gpus_per_server, job.ranks_per_server) == (4, 4)
+    # NICs are in proportion where no file says them, as in a comparison
+    (path.parent / "circuit-rack.toml").write_text('kind = "mixnet"\nports = 2\nrate_gbps = 400\n')
+    assert read_region(path).rules.eps_nics == 2
 
 
 def test_a_region_without_a_fabric_has_its_tables():
@@ -296,6 +322,41 @@ def test_plan_and_apply(live, control, tmp_path):
     status, _, err = control("plan", path, *asked)
     assert status == 2
     assert f"node0 has 2 optical NICs, {path.parent}/circuit-rack.toml says ports = 3" in err
+
+
+def test_the_file_of_a_fabric_holds_up_no_service(live, control):
+    """It counts from the next start: until then parts are drained whatever somebody tries in it."""
+    path, emulator = live
+    assert control("apply", path, "--add", "0/0-1/0,2/0-3/0", "--yes")[0] == 0
+    rack = path.parent / "circuit-rack.toml"
+    with served(path):
+        change(rack, "ports = 2 ", "ports = 3 ")
+        change(rack, "count = 6 ", "count = 5 ")
+        assert control("drain", path, "nic:0/0")[0] == 0
+        rack.write_text("not TOML")
+        assert control("drain", path, "nic:2/0")[0] == 0
+        assert control("service", path)[0] == control("audit", path)[0] == 0
+        assert not emulator.matrix.circuits
+        change(path.parent / "ports.csv", "node2,1,6,54\n", "")
+        status, _, err = control("resume", path, "nic:2/0")
+        assert (status, "node2 has 1 optical NICs, " in err) == (2, True)
+        assert err.endswith("says ports = 2\n")
+    assert control("drain", path, "nic:0/0")[2].startswith(f"lightloom: {rack}: not valid TOML")
+
+
+def test_what_is_out_of_service_is_not_forgotten_if_servers_shrink(live, control):
+    path, _ = live
+    assert control("drain", path, "gpu:1/6")[0] == 0
+    head = "nics_per_server = 8"
+    change(path.parent / "circuit-rack.toml", head, f"{head}\ngpus_per_server = 4")
+    status, _, err = control("drain", path, "nic:0/0")
+    assert (status, err) == (
+        2,
+        f"lightloom: {path.parent}/rack7.sqlite: out of service is gpu:1/6: server 1 has 4, "
+        "counted from 0; resume it with the files as they were, then change them\n",
+    )
+    change(path.parent / "circuit-rack.toml", "gpus_per_server = 4", "")
+    assert control("resume", path, "gpu:1/6")[0] == 0
 
 
 def test_a_service_answers_by_the_rules_of_the_fabric(live):

@@ -46,10 +46,10 @@ def _run(call: CommandCall) -> None:
     from lightloom.cli.control.show import entry_line
     from lightloom.control.journal import Journal, entry_as_json
     from lightloom.control.refusals import JournalError
-    from lightloom.control.region_file import read_region
+    from lightloom.control.region_file import read_tables
 
     outputs, options = outputs_and_options(call, AuditOptions)
-    file = read_region(options.region)
+    file = read_tables(options.region)
     path = options.region.parent / file.journal
     if not path.exists():
         raise JournalError(f"{path}: no such file; nothing was changed in {file.name} so far")

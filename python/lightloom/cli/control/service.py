@@ -65,7 +65,7 @@ def _run(call: CommandCall) -> None:
 async def _ask(options: ServiceOptions, outputs: Outputs) -> None:
     from lightloom.control.operator import serving
     from lightloom.control.refusals import ServiceError
-    from lightloom.control.region_file import read_region
+    from lightloom.control.region_file import read_tables
 
     async with serving(options.region) as served:
         if options.break_lease:
@@ -74,7 +74,7 @@ async def _ask(options: ServiceOptions, outputs: Outputs) -> None:
             _break_lease(options, outputs)
             return
         if served is None:
-            name = read_region(options.region).name
+            name = read_tables(options.region).name
             raise ServiceError(f"{name}: no service listens; start lightloom control serve")
         if options.pause is not None:
             reply = await served.ask("pause", why=options.pause)

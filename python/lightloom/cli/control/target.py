@@ -110,14 +110,14 @@ class _Nowhere(io.StringIO):
 
 def outputs_and_options(call: CommandCall, kind: type[Kind]) -> tuple[Outputs, Kind]:
     """Outputs and options of a command on a region; no file of the region is replaced."""
-    from lightloom.control.region_file import read_region
+    from lightloom.control.region_file import read_tables
 
     outputs = checked_outputs(call)
     options = call.build(kind)
     if outputs.files():
         paths = options.regions if isinstance(options, RegionsArgument) else (options.region,)
         for path in paths:
-            outputs.check(read_region(path).files(path.parent))
+            outputs.check(read_tables(path).files(path.parent))
     return outputs, options
 
 
@@ -202,11 +202,11 @@ def read_wanted(options: TargetOptions) -> Wanted:
 
 def _circuits(options: TargetOptions) -> tuple[str, ...]:
     from lightloom.control.circuit_file import parse_circuits
-    from lightloom.control.region_file import read_region
+    from lightloom.control.region_file import read_tables
     from lightloom.inputs.files import decode, read_file, shown_path
 
     assert options.circuits is not None
     name = shown_path(options.circuits)
     text = decode(read_file(options.circuits, "circuits", _MAX_BYTES), name)
-    port_map = read_region(options.region).read_port_map(options.region.parent)
+    port_map = read_tables(options.region).read_port_map(options.region.parent)
     return tuple(map(str, sorted(parse_circuits(text, name, port_map))))

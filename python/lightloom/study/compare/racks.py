@@ -44,7 +44,7 @@ def servers_of(options: ClusterOptions) -> tuple[int, int]:
     """GPUs and NICs of a server: as given, else the GPU's own, NICs in proportion."""
     gpu = load_gpu(options.gpu)
     size = options.gpus_per_server or gpu.gpus_per_server
-    return size, options.nics_per_server or -(-size * gpu.nics_per_server // gpu.gpus_per_server)
+    return size, options.nics_per_server or gpu.nics_of(size)
 
 
 def _used(scenario: Scenario, model: Model | None, size: int) -> int:
