@@ -191,7 +191,7 @@ def recorded_step(values: Mapping[str, Any] | None) -> RecordedStep | None:
     Raises
     ------
     InputError
-        If the network has circuits, whose changes and routes no recording has.
+        If the network has circuits, whose changes and routes no recording has, or nothing was sent.
     """
     if values is None:
         return None
@@ -202,6 +202,11 @@ def recorded_step(values: Mapping[str, Any] | None) -> RecordedStep | None:
         raise InputError(
             "a step over circuits cannot be recorded: expected a fabric of packet switches alone, "
             "such as fat-tree"
+        )
+    if not len(packets["size_bytes"]):
+        raise InputError(
+            "a step in which nothing is sent between servers cannot be recorded: expected a fabric "
+            "of smaller servers, or a plan that sends from one to another"
         )
     if packets["sprays"]:
         raise InputError(
