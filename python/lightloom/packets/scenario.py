@@ -81,6 +81,11 @@ class NetworkTable(Strict):
         float, quantity("gigabit / second"), Field(ge=1e-3, le=MAX_GBPS, examples=['"100 Gb/s"'])
     ] = Field(description="Rate of one NIC and link, per direction.")
     link_delay_s: Seconds = Field(1e-6, description="Propagation delay of one link.")
+    fitted_delay_s: Seconds | None = Field(
+        None,
+        description="Delay one way that queues and windows are fitted to; by default that of the "
+        "longest path.",
+    )
     radix: Annotated[Whole, Field(le=1024)] | None = Field(
         None, description="fat-tree: ports of a switch; by default the fewest that suffice."
     )

@@ -136,6 +136,8 @@ def test_what_was_set_of_packets_is_recorded_and_what_was_not_is_the_transports(
     text = run.recording.scenario_text()
     assert "[packet]\nmtu_bytes = 1500\n" in text
     assert "[queue]\nsize_bytes = 9000\n" in text
+    # what grew with the three tiers that comparisons fit transports to was not set
+    assert "control_size_bytes" not in text
     again = replay(run.recording, tmp_path / "step")
     assert again.operations.makespan_s == pytest.approx(run.step_time_s, abs=PS, rel=0)
 
