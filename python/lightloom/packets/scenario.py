@@ -304,13 +304,12 @@ class TrafficTable(Strict):
 
     flows: File | None = Field(
         None,
-        description="CSV of src,dst,bytes,start_us,route,after,delay_us,priority,class; '-' is "
-        "stdin.",
+        description="CSV of src,dst,bytes,start_us,route,after,delay_us,priority,class; "
+        "'-': stdin.",
     )
     programs: File | None = Field(
         None,
-        description="Programs in GOAL, or a table of operations: what sends wait for; rank i is "
-        "host i.",
+        description="Programs in GOAL, or a table of operations; rank i is host i.",
     )
     pattern: Pattern | None = Field(
         None,
