@@ -106,7 +106,8 @@ def heads_of(content: bytes) -> list[str]:
     if not kept:
         return []
     line = kept[0][1]
-    return [cell.strip().lower() for cell in line.split(_delimiter_of(line, ","))]
+    cells = next(csv.reader([line], delimiter=_delimiter_of(line, ",")))
+    return [cell.strip().lower() for cell in cells]
 
 
 def _table_lines(text: str) -> list[tuple[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +31,8 @@ def check_folder(folder: Path) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(f"{folder}: cannot write: {reason}; choose another place") from None
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"{folder}: is not writable; choose another place")
     if is_used:
         raise OutputError(f"{folder}: there is something in it; choose an empty or a new folder")
 

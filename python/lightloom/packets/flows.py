@@ -335,6 +335,9 @@ def check_flows(flows: Flows, hosts: int) -> None:
     _refuse(flows, flows.source == flows.destination, lambda flow: (
         f"host {flows.source[flow]} sends to itself; expected another dst"
     ))  # fmt: skip
+    if (programs := flows.programs) is not None and (programs.rank >= hosts).any():
+        title = programs.title(int(np.argmax(programs.rank >= hosts)))
+        raise InputError(f"{flows.name}: {title}: expected ranks from 0 to {hosts - 1:,}")
     sizes = flows.size_bytes
     # programs have messages that only tell
     lowest = 1 if flows.programs is None else 0

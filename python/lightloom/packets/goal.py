@@ -321,11 +321,16 @@ def goal_text(flows: Flows, ranks: int) -> str:
     Raises
     ------
     InputError
-        If flows have no programs of ranks.
+        If flows have no programs of ranks, or programs in which nobody receives what is sent.
     """
     programs = flows.programs
     if programs is None:
         raise InputError(f"{flows.name}: has no programs; expected flows of read_goal")
+    if programs.kind.count("receive") != programs.kind.count("send"):
+        raise InputError(
+            f"{flows.name}: operations that wait across ranks are none of GOAL; expected flows of "
+            "read_goal, or the step.goal of a recording"
+        )
     blocks: list[list[str]] = [[] for _ in range(ranks)]
     for operation, rank in enumerate(programs.rank.tolist()):
         # what joins others takes no time on a processor that nothing else uses
@@ -348,7 +353,13 @@ def _operation_text(flows: Flows, programs: Programs, operation: int, cpu: int) 
     flow, kind = int(programs.flow[operation]), programs.kind[operation]
     if flow < 0:
         return f"calc {-(-int(programs.span_ps[operation]) // 1000)} cpu {cpu}"
-    size = int(flows.size_bytes[flow])
+    size, end = goal_bytes(int(flows.size_bytes[flow])), 0 if kind == "send" else 1
+    nic = "" if flows.nics is None else f" nic {flows.nics[end][flow]}"
     if kind == "send":
-        return f"send {size}b to {flows.destination[flow]} tag {flow}"
-    return f"recv {size}b from {flows.source[flow]} tag {flow}"
+        return f"send {size}b to {flows.destination[flow]} tag {flow}{nic}"
+    return f"recv {size}b from {flows.source[flow]} tag {flow}{nic}"
+
+
+def goal_bytes(size: int) -> int:
+    """Bytes that a message has in GOAL: at least one, as LogGOPSim takes none for endless."""
+    return max(1, size)

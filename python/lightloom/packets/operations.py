@@ -92,7 +92,7 @@ def _whole(table: TextTable, column: str, least: int, default: int) -> Whole:
     values = table.numbers(column, default)
     is_wrong = (values != np.floor(values)) | ((values < least) & (values != default))
     _refuse(table, np.flatnonzero(is_wrong | (values > 2**53)),
-            f"{column}: expected a whole number from {least} on")  # fmt: skip
+            f"{column}: expected a whole number from {least} to 2^53")  # fmt: skip
     return values.astype(np.int64)
 
 

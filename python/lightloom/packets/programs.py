@@ -103,7 +103,9 @@ class Programs:
         if len(themselves):
             title = self.title(int(themselves[0]))
             raise InputError(f"{name}: {title} waits for itself; expected another one, or none")
-        cycle = [operation for operation in self._cycle(waiting) if self.kind[operation]]
+        cycle = self._cycle(waiting)
+        # those that only join others are named where there are no others
+        cycle = [operation for operation in cycle if self.kind[operation]] or cycle
         if cycle:
             named = ", ".join(self.title(operation) for operation in cycle[:_NAMED])
             more = f" and {len(cycle) - _NAMED:,} more" if len(cycle) > _NAMED else ""

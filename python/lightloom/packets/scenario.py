@@ -81,6 +81,11 @@ class NetworkTable(Strict):
         float, quantity("gigabit / second"), Field(ge=1e-3, le=MAX_GBPS, examples=['"100 Gb/s"'])
     ] = Field(description="Rate of one NIC and link, per direction.")
     link_delay_s: Seconds = Field(1e-6, description="Propagation delay of one link.")
+    fitted_delay_s: Seconds | None = Field(
+        None,
+        description="Delay one way that queues and windows are fitted to; by default that of the "
+        "longest path.",
+    )
     radix: Annotated[Whole, Field(le=1024)] | None = Field(
         None, description="fat-tree: ports of a switch; by default the fewest that suffice."
     )
@@ -299,11 +304,12 @@ class TrafficTable(Strict):
 
     flows: File | None = Field(
         None,
-        description="CSV of src,dst,bytes,start_us,route,after,delay_us,priority; '-' is stdin.",
+        description="CSV of src,dst,bytes,start_us,route,after,delay_us,priority,class; "
+        "'-': stdin.",
     )
     programs: File | None = Field(
         None,
-        description="Programs in GOAL: what sends wait for; rank i is host i.",
+        description="Programs in GOAL, or a table of operations; rank i is host i.",
     )
     pattern: Pattern | None = Field(
         None,

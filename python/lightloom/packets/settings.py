@@ -113,7 +113,7 @@ def profile_of(transport: str, rate_gbps: float, network: NetworkTable | None = 
         raise InputError(
             f"transport {echo(transport, quoted=False)}: {expected_one_of(transport, TRANSPORTS)}"
         )
-    fitted = None if network is None else topology_of(network)
+    fitted = None if network is None else _fitted_to(network)
     profile = _core.packet_profile(transport, to_bps(rate_gbps), fitted)
     config, parameters = map(from_core, profile)
     del parameters["name"]
@@ -275,6 +275,20 @@ def topology_of(network: NetworkTable) -> dict[str, Any]:
         "planes": planes,
         "plane_choice": plane_choice,
         "shape": {"topology": network.topology, **(sizes(network) if sizes else {})},
+    }
+
+
+def _fitted_to(network: NetworkTable) -> dict[str, Any]:
+    """The network whose longest path parameters are fitted to."""
+    topology = topology_of(network)
+    if network.fitted_delay_s is None:
+        return topology
+    # paths of a star are two links
+    return topology | {
+        "rate_bps": to_bps(float(host_rates_gbps(network).max())),
+        "link_delay_ps": to_ps(network.fitted_delay_s) // 2,
+        "planes": 1,
+        "shape": {"topology": "star"},
     }
 
 

@@ -59,6 +59,11 @@ def flows_of(scenario: ScenarioFile, call: Callable[[str], str] = str) -> Flows:
                 "class; expected these in [traffic]"
             )
         check_flows(more, scenario.network.hosts)
+        # where some flows say their priority, others have that of their class
+        if flows.priority is None and more.priority is not None:
+            flows = flows.with_priority(scenario.priority or 0)
+        elif flows.priority is not None and more.priority is None:
+            more = more.with_priority(table.priority)
         flows = flows.joined(more.with_class(name))
     return flows
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lightloom.errors import InputError
+
 
 @dataclass(frozen=True)
 class Packets:
@@ -30,7 +32,8 @@ class Packets:
         again if ever, and how long until all switches know of either, in picoseconds. All flows
         are then in one network.
     record
-        Whether the flows of a whole step are kept, and what they waited for.
+        Whether the flows of a whole step are kept, and what they waited for: with ``repeats`` of
+        ``together``, as they are played again in one network.
     full
         Whether a whole step may run as packets whatever its size.
     """
@@ -43,3 +46,10 @@ class Packets:
     plane_failure: tuple[int, int, int | None, int] | None = None
     full: bool = False
     record: bool = False
+
+    def __post_init__(self) -> None:
+        if self.record and self.repeats != "together":
+            raise InputError(
+                f"packets.record keeps a step of which all flows are in one network: set "
+                f"packets.repeats=together instead of {self.repeats}"
+            )

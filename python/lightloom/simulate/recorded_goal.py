@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lightloom.packets.goal import goal_bytes
 from lightloom.simulate.recorded_operations import RecordedRow
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 #: processors of a rank, by which LogGOPSim counts
 _PROCESSORS = 256
-#: bytes of a message that only tells: it takes what has none for one of endless size
-_TOLD = 1
+#: bytes of a message that only tells
+_TOLD = goal_bytes(0)
 
 
 def recorded_goal(step: RecordedStep, rows: Sequence[RecordedRow]) -> str:

@@ -23,6 +23,8 @@ from lightloom.units import PS_PER_S
 
 #: a size in bytes that stands for no limit, of transports
 _ENDLESS = 2**64 - 1
+#: links of the longest path of three tiers, which comparisons fit transports to
+_LINKS = 6
 #: names of the files of a recording
 SCENARIO, LINKS, OPERATIONS, GOAL = "scenario.toml", "links.csv", "operations.csv", "step.goal"
 
@@ -114,26 +116,14 @@ class RecordedStep:
 
         Those it has are left out, so that another transport has its own.
         """
-        config, own = dict(self.config), dict(self.transport)
-        fitted_config, fitted_own = self._fitted()
-        rate_gbps = max(rate_bps for *_, rate_bps, _ in self.links) / 1e9
-        paths = {"paths": (config["paths"], fitted_config["paths"])}
-        own = {key: (value, fitted_own.get(key)) for key, value in own.items() if key != "name"}
-
-        def both(*keys: str) -> dict[str, tuple[object, object]]:
-            return {key: (config[key], fitted_config[key]) for key in keys}
-
-        tables = {
-            "transport": paths | own,
-            "packet": both("mtu_bytes", "header_bytes", "control_bytes", "full_tail"),
-            "queue": both("size_bytes", "control_size_bytes", "control_priority", "overflow"),
-        }
-        changed = {head: _changed(values) for head, values in tables.items()}
-        for key in ("early_drop", "ecn", "pfc"):
-            if config[key] != fitted_config[key]:
-                changed[f"queue.{key}"] = {"on": False} if config[key] is None else config[key]
+        changed, delay_ps = self._changes(None), _LINKS * self._host_links(3)
+        usual = self._changes(delay_ps)
+        is_usual = sum(map(len, usual.values())) <= sum(map(len, changed.values()))
+        fitted = {"fitted_delay_s": delay_ps / PS_PER_S} if is_usual else {}
+        changed = usual if is_usual else changed
+        config, rate_gbps = self.config, max(rate_bps for *_, rate_bps, _ in self.links) / 1e9
         network = {"hosts": self.servers, "rate_gbps": rate_gbps, "links": LINKS,
-                   "hashing": "ends", "routing": config["routing"]}  # fmt: skip
+                   "hashing": "ends", "routing": config["routing"], **fitted}  # fmt: skip
         changed["transport"] = {"name": self.transport["name"], **changed["transport"]}
         changed = {"network": network, **changed, "traffic": {"programs": OPERATIONS}}
         parts = [f"# {len(self):,} flows of a recorded step\nseed = {config['seed']}\n"]
@@ -143,18 +133,46 @@ class RecordedStep:
                 parts.append("\n".join([f"[{head}]", *lines]) + "\n")
         return "\n".join(parts)
 
-    def _fitted(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the transport has for this network: its configuration and its own parameters."""
+    def _changes(self, delay_ps: int | None) -> dict[str, dict[str, object]]:
+        """Parameters that differ from what the transport has for a longest path of this delay."""
+        config, own = self.config, dict(self.transport)
+        usual, usual_own = self._fitted(delay_ps)
+        pairs = {key: (value, usual_own.get(key)) for key, value in own.items() if key != "name"}
+
+        def both(*keys: str) -> dict[str, tuple[object, object]]:
+            return {key: (config[key], usual[key]) for key in keys}
+
+        tables = {
+            "transport": both("paths") | pairs,
+            "packet": both("mtu_bytes", "header_bytes", "control_bytes", "full_tail"),
+            "queue": both("size_bytes", "control_size_bytes", "control_priority", "overflow"),
+        }
+        changed = {head: _changed(values) for head, values in tables.items()}
+        for key in ("early_drop", "ecn", "pfc"):
+            if config[key] != usual[key]:
+                changed[f"queue.{key}"] = {"on": False} if config[key] is None else config[key]
+        return changed
+
+    def _host_links(self, place: int) -> int:
+        """The highest rate (2) or delay (3) of a link of servers."""
+        return max(link[place] for link in self.links if min(link[:2]) < self.servers)
+
+    def _fitted(self, delay_ps: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the transport has: its configuration and its own parameters.
+
+        For a longest path of a delay, by default that of the links.
+        """
         nodes = 1 + max(node for a, b, *_ in self.links for node in (a, b))
         switches = [_node(node, self.servers) for node in range(self.servers, nodes)]
-        rate_bps = max(rate_bps for *_, rate_bps, _ in self.links)
+        rate_bps = self._host_links(2)
+        links = {"topology": "links", "switches": switches, "links": list(self.links)}
         network = {
             "hosts": self.servers,
             "rate_bps": rate_bps,
-            "link_delay_ps": 0,
+            "link_delay_ps": (delay_ps or 0) // 2,
             "planes": 1,
             "plane_choice": "hash",
-            "shape": {"topology": "links", "switches": switches, "links": list(self.links)},
+            "shape": links if delay_ps is None else {"topology": "star"},
         }
         config, own = _core.packet_profile(self.transport["name"], rate_bps, network)
         return from_core(config), from_core(own)
@@ -191,7 +209,7 @@ def recorded_step(values: Mapping[str, Any] | None) -> RecordedStep | None:
     Raises
     ------
     InputError
-        If the network has circuits, whose changes and routes no recording has.
+        If the network has circuits, whose changes and routes no recording has, or nothing was sent.
     """
     if values is None:
         return None
@@ -202,6 +220,11 @@ def recorded_step(values: Mapping[str, Any] | None) -> RecordedStep | None:
         raise InputError(
             "a step over circuits cannot be recorded: expected a fabric of packet switches alone, "
             "such as fat-tree"
+        )
+    if not len(packets["size_bytes"]):
+        raise InputError(
+            "a step in which nothing is sent between servers cannot be recorded: expected a fabric "
+            "of smaller servers, or a plan that sends from one to another"
         )
     if packets["sprays"]:
         raise InputError(

@@ -38,6 +38,16 @@ def test_a_recorded_step_takes_as_long_when_it_is_played_again(lightloom):
 
 
 def test_a_recorded_step_is_played_by_other_transports(lightloom):
+    for transport in ("dctcp", "ndp"):
+        lightloom(
+            JOB, f"--fabrics fat-tree --transport {transport} --set packets.record={transport}"
+        )
+        lightloom(f"packets --scenario {transport}/fat-tree/scenario.toml --transport ndp --json",
+                  f"{transport}.json")  # fmt: skip
+    first, again = (json.loads(Path(f"{name}.json").read_text()) for name in ("dctcp", "ndp"))
+    # queues of its own, as if the step had been recorded so: those of DCTCP would never be trimmed
+    assert first["settings"] == again["settings"]
+    assert first["given"] == []
     lightloom(JOB, "--fabrics fat-tree --transport ideal --set packets.record=step")
     done = lightloom("packets --scenario step/fat-tree/scenario.toml --transport ndp,swift --csv -")
     assert done.status == 0

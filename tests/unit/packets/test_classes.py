@@ -243,3 +243,34 @@ def test_flows_of_a_class_wait_for_none(tmp_path):
         f"classes.dctcp.traffic: {tmp_path / 'more.csv'}: flows of a class wait for none and name "
         "no class; expected these in [traffic]"
     )
+
+
+@pytest.mark.parametrize("says", ["own", "class"])
+def test_flows_that_say_their_priority_go_beside_a_class_that_has_one(says, tmp_path):
+    rows = {"own": "src,dst,bytes\n0,1,9000\n", "class": "src,dst,bytes\n2,3,9000\n"}
+    levels = {"own": 1, "class": 3}
+    head, row = rows[says].splitlines()
+    rows[says] = f"{head},priority\n{row},{levels[says]}\n"
+    for name, text in rows.items():
+        (tmp_path / f"{name}.csv").write_text(text)
+    path = tmp_path / "scenario.toml"
+    # a recorded step, whose flows have priorities, beside background
+    path.write_text(
+        f"""transport = "roce"
+{"priority = 1" if says == "class" else ""}
+[network]
+topology = "star"
+hosts = 8
+rate_gbps = 100
+[traffic]
+flows = "own.csv"
+[[classes]]
+transport = "dctcp"
+priority = 3
+traffic = {{ flows = "class.csv" }}
+"""
+    )
+    found = load_scenario(path)
+    classified = classify(flows_of(found), found)
+    assert classified.priority.tolist() == [1, 3]
+    assert [it.name for it in classified.classes] == ["roce", "dctcp"]

@@ -3,7 +3,7 @@
 import pytest
 
 from lightloom.errors import InputError
-from lightloom.packets import NetworkTable, PacketScenario, simulate_flows
+from lightloom.packets import NetworkTable, PacketScenario, goal_text, simulate_flows
 from lightloom.packets.goal import read_programs
 from lightloom.packets.operations import parse_operations
 
@@ -74,8 +74,8 @@ def test_nics_of_hosts_are_numbered(tmp_path):
         ("0,send,1,8,,,,,x", "line 2: after 'x': expected numbers of operations"),
         ("0,send,1,8,,,,4,", "line 2: span_us: expected 0 to 1e+09, and none of a send"),
         ("0,send,1,8,,,,,\n0,compute,,,,,,-1,", "line 3: span_us: expected 0 to 1e\\+09"),
-        ("0,send,1,8.5,,,,,", "line 2: bytes: expected a whole number from 0 on"),
-        ("-1,send,1,8,,,,,", "line 2: rank: expected a whole number from 0 on"),
+        ("0,send,1,8.5,,,,,", r"line 2: bytes: expected a whole number from 0 to 2\^53"),
+        ("-1,send,1,8,,,,,", r"line 2: rank: expected a whole number from 0 to 2\^53"),
         ("0,send,1,8,70000,,,,", "line 2: expected NICs from 0 to 65,535"),
         ("0,send,1,8,,,,,1\n0,send,1,8,,,,,0", "wait for one another; none can ever begin"),
         ("0,send,1,8,,,,", "line 2: 8 cells, expected 9 as in the header"),
@@ -113,3 +113,22 @@ def test_paths_are_drawn_by_the_ends_where_that_is_asked_for():
             run.nodes[b] for a, b, sent in ends if run.nodes[a] == "leaf-0" and sent >= 40_960
         } - {"0"}
     assert len(used["ends"]) == 1 < len(used["flow"])
+
+
+def test_a_table_may_have_its_cells_in_quotes(tmp_path):
+    path = tmp_path / "step.csv"
+    path.write_text('"rank","kind","peer","bytes"\n"0","send","1","4096"\n')
+    assert read_programs(path).size_bytes.tolist() == [4096]
+
+
+def test_joins_that_wait_for_one_another_are_named():
+    rows = "0,send,1,8,,,,,\n1,compute,,,,,,,2\n1,compute,,,,,,,1\n"
+    message = r"x: operation 1 of rank 1, operation 2 of rank 1 wait for one another"
+    with pytest.raises(InputError, match=message):
+        parse_operations((HEAD + rows).encode(), "x")
+
+
+def test_operations_that_wait_across_ranks_are_not_written_in_goal():
+    flows = parse_operations((HEAD + "0,send,1,8,,,,,\n1,send,2,8,,,,,0\n").encode(), "x")
+    with pytest.raises(InputError, match=r"x: operations that wait across ranks are none of GOAL"):
+        goal_text(flows, 3)

@@ -15,6 +15,7 @@ from lightloom.packets import (
     simulate_flows,
 )
 from lightloom.packets.columns import as_json, completion_columns
+from lightloom.packets.flows import check_flows
 from lightloom.packets.goal import parse_goal
 from lightloom.packets.programs import critical_rows, operation_rows, programs_of
 from lightloom.packets.results import Finished
@@ -286,6 +287,25 @@ def test_programs_are_written_as_they_are_read():
     assert [ends[name] for name in names] == first.operations.end_s.tolist()
     with pytest.raises(InputError, match="has no programs"):
         goal_text(make_flows([0], [1], 1), 2)
+
+
+def test_programs_are_written_with_nics_and_without_messages_of_no_bytes():
+    blocks = [
+        ["send 0b to 1 tag 3 nic 1", "send 70b to 1"],
+        ["recv 0b from 0 tag 3", "recv 70b from 0"],
+    ]
+    again = parse_goal(goal_text(parsed(*blocks), 2).encode(), "x")
+    # LogGOPSim takes a message of 0 bytes for an endless one
+    assert sorted(again.size_bytes.tolist()) == [1, 70]
+    assert sorted(again.nics[0].tolist()) == [0, 1]
+    assert again.nics[1].tolist() == [0, 0]
+
+
+def test_ranks_that_only_compute_are_hosts_as_well():
+    flows = parsed(["send 8b to 1"], ["recv 8b from 0"], ["calc 5"])
+    with pytest.raises(InputError, match=r"of rank 2: expected ranks from 0 to 1$"):
+        check_flows(flows, 2)
+    check_flows(flows, 3)
 
 
 def test_builders_of_programs_serve_python_too():

@@ -308,3 +308,15 @@ def test_a_window_that_is_found_out_may_be_given_as_a_number():
     for wrong in ("'many'", "-1", "2.5", "true"):
         with pytest.raises(InputError, match=r"transport\.window = .*: expected a whole number"):
             window(f", window = {wrong}")
+
+
+@pytest.mark.parametrize("transport", ["ndp", "dctcp", "swift"])
+def test_parameters_are_fitted_to_the_delay_that_is_given(transport):
+    def fitted(link_s, given_s=None):
+        network = NetworkTable(
+            hosts=4, rate_gbps=400.0, topology="star", link_delay_s=link_s, fitted_delay_s=given_s
+        )
+        return profile_of(transport, 400.0, network)
+
+    assert fitted(1e-6, 20e-6) == fitted(10e-6)
+    assert fitted(10e-6, 2e-6) == fitted(1e-6) != fitted(10e-6)

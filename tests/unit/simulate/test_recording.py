@@ -5,7 +5,7 @@ import pytest
 from tests.simulate_graphs import Steps, direct, graph, mixnet, one_ring, packet
 
 from lightloom.errors import InputError, OutputError
-from lightloom.output.recordings import write_recording
+from lightloom.output.recordings import check_folder, write_recording
 from lightloom.packets import flows_of, load_scenario, simulate_flows
 from lightloom.packets.scenario import TRANSPORTS
 from lightloom.simulate import Packets, simulate
@@ -136,16 +136,16 @@ def test_what_was_set_of_packets_is_recorded_and_what_was_not_is_the_transports(
     text = run.recording.scenario_text()
     assert "[packet]\nmtu_bytes = 1500\n" in text
     assert "[queue]\nsize_bytes = 9000\n" in text
+    # what grew with the three tiers that comparisons fit transports to was not set
+    assert "control_size_bytes" not in text
     again = replay(run.recording, tmp_path / "step")
     assert again.operations.makespan_s == pytest.approx(run.step_time_s, abs=PS, rel=0)
 
 
 def test_recording_changes_nothing():
     step = random_step(2)
-    hashes = [
-        simulate(step, NETWORKS["pods"], network_model=Packets("dctcp", record=each)).run_hash
-        for each in (False, True)
-    ]
+    models = [Packets("dctcp", repeats="together", record=each) for each in (False, True)]
+    hashes = [simulate(step, NETWORKS["pods"], network_model=model).run_hash for model in models]
     assert hashes[0] == hashes[1]
     assert simulate(step, NETWORKS["pods"]).recording is None
 
@@ -163,6 +163,17 @@ def test_circuits_are_refused_in_one_line(network):
         record(step, network)
 
 
+@pytest.mark.parametrize("repeats", ["once", "each"])
+def test_flows_that_are_not_in_one_network_are_refused_as_the_replay_would_differ(repeats):
+    with pytest.raises(InputError, match=f"packets.repeats=together instead of {repeats}"):
+        record(random_step(1), NETWORKS["tree"], repeats=repeats)
+
+
+def test_a_step_that_sends_nothing_is_refused_in_one_line():
+    with pytest.raises(InputError, match="nothing is sent between servers cannot be recorded"):
+        record(graph([Steps().compute(1e-6)], members=8), NETWORKS["switch"])
+
+
 def test_nics_that_spray_over_planes_are_refused_in_one_line():
     network = packet(8, sprayed_planes=2)
     with pytest.raises(InputError, match="spray packets over planes"):
@@ -176,3 +187,9 @@ def test_a_folder_with_something_in_it_is_left_as_it_is(tmp_path):
         write_recording(recording, tmp_path / "new")
     with pytest.raises(OutputError, match="cannot write"):
         write_recording(recording, tmp_path / "new" / "step" / "links.csv")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_simulation(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(OutputError, match="is not writable; choose another place"):
+        check_folder(tmp_path / "new")

@@ -91,7 +91,8 @@ def check_recording(scenario: Scenario, *, is_written: bool) -> None:
     if not is_written:
         raise InputError(
             "packets.record is for a comparison at one point, by the command compare or run: leave "
-            "it out, or use simulate(..., network_model=Packets(record=True))"
+            "it out, or use simulate(..., network_model=Packets(record=True, "
+            'repeats="together"))'
         )
     if options.phases not in {None, "whole"} or options.plane_failure is not None:
         raise InputError(

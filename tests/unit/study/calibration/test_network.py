@@ -237,6 +237,22 @@ def test_what_is_faster_than_links_is_said():
     assert any("SHARP" in remark for remark in found.remarks)
 
 
+def test_all_reduces_that_are_simulated_otherwise_than_they_were_measured_are_said():
+    rings = dataclasses.replace(PACKAGED, nvlink_reduce_efficiency=0.0)
+    sizes = reading("all-reduce", Servers(8, 8))
+    found = fit_links([measured(sizes, rings)], MACHINES, PACKAGED)
+    ring_s, added_s = (MACHINES.times(sizes, links)[-1] for links in (rings, PACKAGED))
+    (remark,) = found.remarks
+    assert f"in up to {1 - added_s / ring_s:.0%} less time than the rings" in remark
+    assert "add reduce_efficiency with the value 0 to [nvlink]" in remark
+    for quiet in (
+        measured(reading("all-gather", Servers(8, 8)), rings),
+        measured(reading("all-reduce", Servers(16, 8)), rings),
+    ):
+        assert fit_links([quiet], MACHINES, PACKAGED).remarks == ()
+    assert fit_links([measured(sizes, rings)], MACHINES, rings).remarks == ()
+
+
 @pytest.mark.parametrize("sizes", [(), (20, 21), (20, 21, 22), (10, 11, 12, 17)])
 def test_too_few_sizes_are_refused(sizes):
     with pytest.raises(InputError, match=r"expected 3 or more, the largest 8 times the smallest"):

@@ -69,6 +69,8 @@ for _moved in COPIES:
     LINKS["between servers", _moved] = _ALL_TO_ALLS
 LINKS["inside servers", "send-receive"] = _COPIES
 LINKS["between servers", "send-receive"] = _MESSAGES
+#: share of a time from which it is said that a comparison simulates another
+_ADDED_UP = 0.02
 
 
 @dataclass(frozen=True)
@@ -270,10 +272,30 @@ def fit_links(readings: Sequence[Reading], machines: Machines, before: Interconn
                 )
             )  # fmt: skip
     held_out = _held_out(readings, machines, before)
+    rings = found
     found = replace(found, nvlink_reduce_efficiency=packaged.nvlink_reduce_efficiency)
+    remarks += _added_up(readings, machines, rings, found)
     return FittedLinks(
         packaged, found, tuple(dict.fromkeys(changed)), tuple(points), held_out, tuple(remarks)
     )
+
+
+def _added_up(
+    readings: Sequence[Reading], machines: Machines, rings: Interconnect, found: Interconnect
+) -> list[str]:
+    """What a comparison simulates otherwise than the rings that were measured and fitted."""
+    shares = []
+    for reading in readings:
+        if (reading.servers.tier, reading.test) == ("inside servers", "all-reduce"):
+            ring_s, found_s = (machines.times(reading, links)[-1] for links in (rings, found))
+            shares.append(float(1 - found_s / ring_s))
+    if max(shares, default=0.0) < _ADDED_UP:
+        return []
+    return [
+        "all-reduces inside a server are simulated as its switches add up (NVLink SHARP), in up to "
+        f"{max(shares):.0%} less time than the rings that are fitted; where NCCL sends rings in "
+        "training, too, add reduce_efficiency with the value 0 to [nvlink] of the profile"
+    ]
 
 
 def _key(reading: Reading, point: MeasuredSize) -> _Key:
