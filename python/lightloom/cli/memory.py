@@ -52,7 +52,11 @@ class MemoryExtras(Strict):
 
 
 #: tables of a job that its memory depends on
-TABLES = {"plan": PlanOptions, "compute": ComputeOptions, "memory": KeptOptions}
+TABLES: dict[str, type[Strict]] = {
+    "plan": PlanOptions,
+    "compute": ComputeOptions,
+    "memory": KeptOptions,
+}
 
 
 def command() -> Command:

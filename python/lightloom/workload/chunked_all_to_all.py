@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lightloom.workload.builder import Block, Entry, ProgramBuilder
 
@@ -81,7 +82,7 @@ class ChunkWriter:
         family: int,
         handles: Iterator[int],
         chunked: Chunked,
-        placed: Mapping[str, int],
+        placed: Mapping[str, Any],
         stream: int,
     ) -> None:
         self._program, self._family, self._handles = program, family, handles
@@ -182,7 +183,7 @@ class ChunkWriter:
     def _mark(self, category: str, stream: int) -> int:
         """Write what takes no time, so that what is before it can be waited for."""
         handle = next(self._handles)
-        placed = {"handle": handle, "stream": stream, **self._placed}
+        placed: dict[str, Any] = {"handle": handle, "stream": stream, **self._placed}
         if category == "tp":
             self._program.inside(0, category, total=None, **placed)
         else:

@@ -112,6 +112,10 @@ KNOWN_FABRICS = ", ".join(FABRICS)
          "ranks of 1 expert(s), top-2, got 9"),
         (f"{JOB} --set memory.sharded=states --set plan.zero1=off", "memory.sharded = states with "
          "plan.zero1 = off: without ZeRO the ranks share nothing out; leave one of them out"),
+        ("memory mixtral-8x7b --gpus 64 --set plans.mtp=1", "--set plans.mtp=1: unknown table "
+         "'plans'; did you mean 'plan'?"),
+        ("memory mixtral-8x7b --gpus 64 --set foo.bar=1", "--set foo.bar=1: unknown table 'foo'; "
+         "known: plan, compute, memory"),
         ("memory mixtral-8x7b --gpus 64 --sharded parameters --set plan.zero1=off",
          "memory.sharded = parameters with plan.zero1 = off: without ZeRO the ranks share nothing "
          "out; leave one of them out"),
