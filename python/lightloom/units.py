@@ -235,6 +235,15 @@ def show_things(number: int, noun: str) -> str:
     return f"{number:,} {noun}{ending * (number != 1)}"
 
 
+def show_option(value: object) -> str:
+    """Text of an option as a user writes it: on, 0.5, or 4,4,3."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, tuple | list):
+        return ",".join(map(show_option, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def show_count(value: float) -> str:
     """Text for a count with thousands separators, or T, B or M for large ones."""
     if abs(value) >= 1e12:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lightloom.report.story import doubts, story
+from lightloom.report.story import confidence, doubts, story
 from lightloom.study.compare.advice import advise
 from lightloom.study.compare.imbalance import LEARNED, LOADS
 from lightloom.study.compare.results import Comparison, FabricResult, LinkUpResult, LoadResult
@@ -270,6 +270,14 @@ def test_a_gate_that_learns_is_told_in_one_line():
         f"{told} in training, and fat-tree is the best per dollar early and topoopt is the fastest "
         "late."
     )
+
+
+def test_only_what_ran_under_other_loads_is_certain_under_them():
+    loads = (load("balanced", 1.0), load("skewed", 4.0))
+    for ran, words in ((loads, "twice, under all loads, errors"), ((), "twice, errors")):
+        pair = (result("rail", 2.0, 1e6, loads=ran), result("mixnet", 2.5, 2e6, loads=ran))
+        told = confidence(Comparison({}, pair, {}, {}, {}))
+        assert f"With prices from half to {words} included, rail trains the most" in told
 
 
 def test_a_fabric_alone_is_told_its_time():

@@ -13,6 +13,7 @@ from lightloom.units import (
     show_column,
     show_count,
     show_number,
+    show_option,
     show_time,
     show_usd,
     to_bps,
@@ -180,3 +181,11 @@ def test_a_column_has_one_number_of_decimals(values, texts):
 def test_parts_have_the_decimals_of_their_sum():
     assert show_column([16.812, 0.004, 18.0], total=23.22) == ["16.81", "0.00", "18.00"]
     assert show_column([4.0, None], total=6580.0, missing="?") == ["4", "?"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "on"), (False, "off"), (0.5, "0.5"), (3, "3"), ((4, 4, 3), "4,4,3"), ("1f1b", "1f1b")],
+)
+def test_options_are_shown_as_they_are_written(value, text):
+    assert show_option(value) == text

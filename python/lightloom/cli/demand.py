@@ -54,8 +54,8 @@ class DemandRequest(Strict):
     """A demand and the part of it that is shown."""
 
     source: Annotated[Name, Choices(_regimes)] = Field(
-        description="A regime ({choices}), the load of the busiest EP rank over the mean (1.3), a "
-        "token matrix (JSON) or a routing log (JSONL)."
+        description="A regime ({choices}, W0_balanced to W7_burst), the load of the busiest EP "
+        "rank over the mean (1.3), a token matrix (JSON) or a routing log (JSONL)."
     )
     ranks: Whole | None = Field(None, description="Number of EP ranks of a group.")
     experts: Whole | None = Field(None, description="Number of experts of an MoE layer.")

@@ -132,6 +132,8 @@ class Outputs(Strict):
             if path.exists() and not path.is_file():
                 raise InputError(f"--{name} {path}: expected the name of a file, not a device")
         self._check_endings()
+        if self.files():
+            note_files()
 
     def _check_endings(self) -> None:
         """Refuse a name that promises another kind of file than is written.
@@ -251,8 +253,6 @@ def checked_outputs(call: CommandCall) -> Outputs:
     """
     outputs = call.take(Outputs, "output")
     outputs.check(call.tables)
-    if outputs.files():
-        note_files()
     return outputs
 
 

@@ -66,7 +66,8 @@ def read_settings(
         table, dot, name = key.partition(".")
         option = f"--set {echo(text, quoted=False)}"
         if table not in table_names:
-            hint = did_you_mean(table, table_names) or f"; known: {', '.join(table_names)}"
+            known = table_names if "all" in tables else tuple(tables)
+            hint = did_you_mean(table, known) or f"; known: {', '.join(known)}"
             hint = _HINT_OF_PACKETS if table in _TABLES_OF_PACKETS else hint
             raise InputError(f"{option}: unknown table '{echo(table, quoted=False)}'{hint}")
         model = tables[table] if table in tables else fabric_class(table)

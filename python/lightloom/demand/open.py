@@ -9,7 +9,7 @@ from lightloom.demand.capacity import CappedSource
 from lightloom.demand.generator import synthetic
 from lightloom.demand.imbalance import DemandName, parse_demand
 from lightloom.demand.matrix_file import from_matrix
-from lightloom.demand.regime import ALIASES, REGIMES, WORKLOADS
+from lightloom.demand.regime import ALIASES, REGIMES, WORKLOADS, known_regimes
 from lightloom.demand.routed_experts import is_routed_experts
 from lightloom.demand.routing_log import LogLayout, from_routing_log
 from lightloom.demand.solve import imbalanced
@@ -31,8 +31,8 @@ def kind_of(name: DemandName) -> Kind:
         If there is neither a regime nor a file of that name, or a number is below 1.
     """
     name = parse_demand(name)
-    regimes = (*ALIASES, *REGIMES)
-    if isinstance(name, float) or name in regimes or name in WORKLOADS:
+    regimes = (*ALIASES, *REGIMES, *WORKLOADS)
+    if isinstance(name, float) or name in regimes:
         return "regime"
     path = Path(name)
     try:
@@ -45,8 +45,8 @@ def kind_of(name: DemandName) -> Kind:
     except (OSError, ValueError):
         pass
     raise DemandError(
-        f"'{name}' is neither a regime ({', '.join(regimes)}) nor a number nor a file"
-        f"{did_you_mean(name, (*regimes, *WORKLOADS))}"
+        f"'{name}' is neither a regime ({known_regimes()}) nor a number nor a file"
+        f"{did_you_mean(name, regimes)}"
     )
 
 

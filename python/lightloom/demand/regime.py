@@ -128,13 +128,18 @@ def _published() -> dict[str, dict[str, Provenance]]:
     return {name: resolve(dict(row), table.sources) for name, row in table.regimes.items()}
 
 
+def known_regimes() -> str:
+    """Names of all regimes for a message, the workloads by the first and the last of them."""
+    first, *_, last = WORKLOADS
+    return ", ".join([*ALIASES, *REGIMES, f"{first} to {last}"])
+
+
 def check_regime(name: str) -> str:
     """Return the regime that a name means, or refuse it with a suggestion."""
     known = (*ALIASES, *REGIMES, *WORKLOADS)
     if not isinstance(name, str) or name not in known:
-        names = (*ALIASES, *REGIMES)
         hint = did_you_mean(str(name)[:MAX_ECHO], known)
-        raise DemandError(f"unknown demand regime {echo(name)}{hint}; known: {', '.join(names)}")
+        raise DemandError(f"unknown demand regime {echo(name)}{hint}; known: {known_regimes()}")
     return ALIASES.get(name, name)
 
 

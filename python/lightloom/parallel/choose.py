@@ -32,6 +32,7 @@ from lightloom.parallel.plan import (
     folds,
     usual_length,
 )
+from lightloom.units import show_option
 
 GPUS_PER_SERVER = 8
 #: the rule's least EP, where the experts allow it: as many ways as a usual server has GPUs
@@ -145,7 +146,9 @@ def _stated(
     model: Model, gpus: int, degrees: Mapping[str, Any], gpus_per_server: int
 ) -> tuple[Plan | None, tuple[str, ...]]:
     """The plan that is given or published, if any, and notes on what is not."""
-    texts = ", ".join(f"{name.replace('_', '-')} {degrees[name]}" for name in sorted(degrees))
+    texts = ", ".join(
+        f"{name.replace('_', '-')} {show_option(degrees[name])}" for name in sorted(degrees)
+    )
     notes = (f"given: {texts}",) if degrees else ()
     has_ep = "ep" in degrees or (model.plan is None and not model.num_moe_layers)
     if has_ep and {"tp", "pp"} <= degrees.keys():

@@ -32,6 +32,7 @@ from lightloom.report.plots_svg import FabricStyle, fabric_styles
 from lightloom.report.remarks import remarks
 from lightloom.report.result_columns import column
 from lightloom.report.story import difference, doubts, story, unswitched
+from lightloom.report.supply_text import listed
 from lightloom.report.table import (
     BREAKDOWN,
     grouped,
@@ -121,6 +122,7 @@ def page_context(comparison: Comparison) -> dict[str, Any]:
         "lost": failures_sentence(results),
         "worth": worth_grids(results),
         "as_flows": as_flows(results),
+        "listed": listed,
         "loads": [load.imbalance for load in results[0].loads],
         "best": _best(results),
         "columns": {

@@ -148,7 +148,8 @@ def confidence(comparison: Comparison) -> str:
     """How certain it is who trains the most per dollar, and how far public runs were predicted."""
     clauses = []
     if len(comparison.results) > 1:
-        clauses.append(_certain(certainty(comparison.results)))
+        loads = ", under all loads" if comparison.results[0].loads else ""
+        clauses.append(_certain(certainty(comparison.results), loads))
     if (error := comparison.inputs.get("known_error")) is not None:
         clauses.append(
             f"the speed of {error['runs']} public {error['name']} runs was predicted within "
@@ -164,10 +165,10 @@ def _interval(error: Mapping[str, float]) -> str:
     return "" if factor is None else f", 80 % of them within a factor of {factor:.2f}"
 
 
-def _certain(certain: Certainty) -> str:
+def _certain(certain: Certainty, loads: str) -> str:
     """How often the fabric that is usually best per dollar is best, and what would change it."""
     text = (
-        f"with prices from half to twice, under all loads, errors included, {certain.best} trains "
+        f"with prices from half to twice{loads}, errors included, {certain.best} trains "
         f"the most per dollar in {100 * certain.shares[certain.best]:.0f} % of {DRAWS:,} draws"
     )
     flip = certain.flip

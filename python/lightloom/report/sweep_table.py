@@ -13,7 +13,7 @@ from lightloom.report.terminal import plain_table
 from lightloom.study.sweep.axes import GOALS
 from lightloom.study.sweep.design import Values
 from lightloom.study.sweep.driver import Reuse
-from lightloom.units import show_time
+from lightloom.units import show_option, show_time
 
 #: reasons of failures that are printed
 MOST_REASONS = 5
@@ -54,10 +54,7 @@ def _best_table(results: SweepResults, best: list[Values]) -> Table:
 def _place(row: Values, axes: list[str]) -> str:
     """The values of a point's axes, by the last part of their names."""
     cells = [(axis.rpartition(".")[2], row[axis]) for axis in axes if row[axis] is not None]
-    return " ".join(
-        f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
-        for name, value in cells
-    )
+    return " ".join(f"{name}={show_option(value)}" for name, value in cells)
 
 
 def sweep_lines(results: SweepResults, content: Values) -> list[str]:

@@ -14,6 +14,7 @@ import pytest
 
 from lightloom.errors import LightloomError
 from lightloom.report.explain import differences, load_results
+from lightloom.samples import read_sample
 
 SMALL = (
     "compare mixtral-8x7b --gpus 128 --rate 400 --plan published --micro-batches 4 "
@@ -262,6 +263,18 @@ def test_who_reads_no_further_gets_the_files_nevertheless(spawn, tmp_path):
     assert b"Traceback" not in err
     assert json.loads((tmp_path / "a.json").read_text())["results"]
     assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
+
+
+def test_files_of_every_command_are_there_if_nobody_reads(spawn, tmp_path):
+    routing = tmp_path / "routing.jsonl"
+    routing.write_bytes(read_sample("routing"))
+    read, write = os.pipe()
+    os.close(read)
+    process = spawn(f"trace inspect {routing} --json {tmp_path}/a.json", stdout=write)
+    os.close(write)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert json.loads((tmp_path / "a.json").read_text())
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full")

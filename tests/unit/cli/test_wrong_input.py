@@ -102,11 +102,23 @@ KNOWN_FABRICS = ", ".join(FABRICS)
          "two fabrics are called 'rail'; a fabric's own file may have another label"),
         (f"{JOB} --demand mixtrall", "'mixtrall' is neither a regime (balanced, skewed, "
          "auxiliary, natural, learned, mixtral, pair, sparse, calm, volatile, extreme, drifting, "
-         "uniform) nor a number nor a file; did you mean 'mixtral'?"),
+         "uniform, W0_balanced to W7_burst) nor a number nor a file; did you mean 'mixtral'?"),
+        (f"{JOB} --demand W8", "'W8' is neither a regime (balanced, skewed, auxiliary, natural, "
+         "learned, mixtral, pair, sparse, calm, volatile, extreme, drifting, uniform, W0_balanced "
+         "to W7_burst) nor a number nor a file"),
         (f"{JOB} --demand 0.8", "demand: expected the load of the busiest EP rank over the "
          "mean load, a number of at least 1, got 0.8"),
         (f"{JOB} --demand 9", "demand: expected at most 4 times the mean load on one of 8 EP "
          "ranks of 1 expert(s), top-2, got 9"),
+        (f"{JOB} --set memory.sharded=states --set plan.zero1=off", "memory.sharded = states with "
+         "plan.zero1 = off: without ZeRO the ranks share nothing out; leave one of them out"),
+        ("memory mixtral-8x7b --gpus 64 --set plans.mtp=1", "--set plans.mtp=1: unknown table "
+         "'plans'; did you mean 'plan'?"),
+        ("memory mixtral-8x7b --gpus 64 --set foo.bar=1", "--set foo.bar=1: unknown table 'foo'; "
+         "known: plan, compute, memory"),
+        ("memory mixtral-8x7b --gpus 64 --sharded parameters --set plan.zero1=off",
+         "memory.sharded = parameters with plan.zero1 = off: without ZeRO the ranks share nothing "
+         "out; leave one of them out"),
         (f"{JOB} --recompute ful",
          "--recompute ful: expected one of auto, none, selective, attention, products, full; did "
          "you mean 'full'?"),

@@ -78,6 +78,14 @@ def test_what_the_user_gives_overrides_the_publication():
     )
 
 
+def test_what_is_given_is_said_as_it_is_written():
+    overrides = {"pp": 4, "zero1": False, "pp_layout": (14, 14, 14, 14), "overlap_gradients": True}
+    plan = choose_plan(BIG, 1024, gpu_memory_bytes=GB80, overrides=overrides)
+    assert plan.provenance[1] == (
+        "given: overlap-gradients on, pp 4, pp-layout 14,14,14,14, zero1 off"
+    )
+
+
 def test_a_full_set_of_degrees_needs_no_rule():
     overrides = {"tp": 2, "pp": 2, "ep": 4, "dp": 4}
     plan = choose_plan(UNPUBLISHED, 64, gpu_memory_bytes=GB80, overrides=overrides)

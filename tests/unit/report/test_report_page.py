@@ -138,6 +138,19 @@ def test_table_says_what_the_results_say(make_comparison, page):
         assert all(text in words for text in column(make_comparison().results, name))
 
 
+def test_loads_are_listed(make_comparison):
+    comparison = make_comparison()
+    results = tuple(
+        dataclasses.replace(
+            result,
+            loads=(*result.loads, dataclasses.replace(result.loads[0], imbalance="learned late")),
+        )
+        for result in comparison.results
+    )
+    words = Outline(render(dataclasses.replace(comparison, results=results))).words
+    assert "The step under balanced, skewed and learned late load of the experts" in words
+
+
 def test_times_of_the_groups_and_their_differences(make_comparison, page):
     words = Outline(page).words
     fast = grouped(make_comparison().results[0].critical_path_s)

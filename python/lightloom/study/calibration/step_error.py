@@ -183,8 +183,14 @@ def model_of_results(inputs: Mapping[str, object]) -> Model | None:
     InputError
         If its file, or its name, is gone.
     """
-    scenario = Scenario.model_validate(inputs["scenario"])
-    return None if scenario.model is None else model_of(scenario)
+    given = inputs["scenario"]
+    assert isinstance(given, Mapping)
+    if given.get("model") is None:
+        return None
+    # other options may be of another version
+    job = {key: given.get(key) for key in ("model", "model_shape", "gpus")}
+    plan = {"mtp": given.get("plan", {}).get("mtp")}
+    return model_of(Scenario.model_validate({**job, "plan": plan, "cluster": {"rate_gbps": 400}}))
 
 
 def _part(

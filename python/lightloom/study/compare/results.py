@@ -220,7 +220,7 @@ class FabricResult:
     ``strategies`` has the first sample with each strategy of all-to-alls, if a plan has ``auto``.
     ``switching`` says in which switches the network comes, ``supply`` what can be bought,
     ``failures`` what each part that fails costs the first sample.
-    ``loads`` has the step under balanced and skewed load, where there is any.
+    ``loads`` has the step under other loads, where there is any.
     ``critical_path_s``, ``mean_s``, ``straggler_wait_s`` (the part of ``mean_s["straggler"]`` spent
     in all-to-alls whose last member has not arrived), ``carried_bytes`` and ``reconfiguration`` are
     means over the same samples, so that each of the first two sums to ``step_time_s``.

@@ -625,6 +625,19 @@ class Scenario(Strict):
         return self
 
     @model_validator(mode="after")
+    def _shared_out(self) -> Self:
+        """Refuse to say what ranks share out where they share nothing."""
+        said, sharded = self.memory.model_fields_set, self.memory.sharded
+        # results say every option, also those that nobody gave
+        is_alone = "sharded" in said and said < KeptOptions.model_fields.keys()
+        if self.plan.zero1 is False and (is_alone or sharded != "states"):
+            raise ValueError(
+                f"memory.sharded = {sharded} with plan.zero1 = off: without ZeRO the ranks share"
+                " nothing out; leave one of them out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _known_options(self) -> Self:
         """Refuse what no fabric reads at once; a fabric's own file is read when it is compared."""
         from lightloom.fabric.read import fabric_kinds, load_fabric

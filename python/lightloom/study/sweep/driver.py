@@ -22,6 +22,7 @@ from lightloom.study.sweep.numbers import NumberSet
 from lightloom.study.sweep.point import PointOutcome, PointTask, TaskOutcomes
 from lightloom.study.sweep.study import SweepStudy
 from lightloom.study.workers import Answer, WorkerCrew
+from lightloom.units import show_option
 
 #: characters of the best point beside the progress
 MOST_TEXT = 32
@@ -89,13 +90,9 @@ class Best:
         if self.value is None or (value > self.value if more_is_better else value < self.value):
             self.value = float(value)
             given = {k: v for k, v in values.items() if v is not None}
-            where = " ".join(f"{k.rpartition('.')[2]}={_short(v)}" for k, v in given.items())
+            where = " ".join(f"{k.rpartition('.')[2]}={show_option(v)}" for k, v in given.items())
             text = f"{row['fabric']} at {where}"
             self.text = text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
-
-
-def _short(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class SweepDriver:

@@ -6,7 +6,13 @@ import pytest
 from tests.kineto_files import Profile
 
 from lightloom.models import load_model
-from lightloom.study.calibration.step_error import PER_LAYER, TERMS, RecordedPart, step_error
+from lightloom.study.calibration.step_error import (
+    PER_LAYER,
+    TERMS,
+    RecordedPart,
+    model_of_results,
+    step_error,
+)
 from lightloom.trace.importers.kineto import read_kineto
 
 PLAN = {"tp": 2, "pp": 2, "ep": 4, "cp": 1}
@@ -106,6 +112,16 @@ def test_a_part_of_a_step_stands_beside_as_many_layers(tmp_path):
     whole = step_error("rail", predicted, plan, recorded(tmp_path, profile))
     assert whole.part is None
     assert whole.step.predicted_s == pytest.approx(sum(predicted.values()))
+
+
+def test_a_model_is_read_from_results_whatever_else_they_say():
+    """Options of another version are no reason to compare nothing."""
+    model = load_model("deepseek-v3")
+    scenario = {"model": "deepseek-v3", "gpus": 2048, "memory": {"of_another_version": 1}}
+    assert model_of_results({"scenario": scenario}) == model
+    with_module = model_of_results({"scenario": {**scenario, "plan": {"mtp": 1, "older": 2}}})
+    assert with_module.num_moe_layers == model.num_moe_layers + 1
+    assert model_of_results({"scenario": {"workload": "trace.json", "gpus": None}}) is None
 
 
 @pytest.mark.parametrize(
