@@ -40,7 +40,7 @@ NOT_RUN = (
 #: what a page takes for granted
 BEFORE = {"run-a-region": ["lightloom control apply rack7.toml --circuits circuits.txt --yes"]}
 #: what a plain installation refuses, in one line
-NEEDS_EXTRAS = ("--parquet ", "lightloom sweep ", "lightloom explore ")
+NEEDS_EXTRAS = ("--parquet ", ".parquet ", "lightloom sweep ", "lightloom explore ")
 #: what ends with another status than 0, as its page says
 STATUSES = {"lightloom packets --scenario examples/ring/deadlock.toml": 3}
 
@@ -177,6 +177,7 @@ def test_every_command_of_a_page_runs(installation, page, folder, switch):
         if installation == "plain" and any(option in command for option in NEEDS_EXTRAS):
             assert done.returncode == 2, command
             assert "pip install 'lightloom[" in error.splitlines()[-1], command
+            assert "wrote" not in error, f"{command} is refused before it runs"
             continue
         assert done.returncode == STATUSES.get(command, 0), f"{command}: {error}"
 

@@ -20,6 +20,7 @@ from lightloom.cli.options import CommandCall, Option, Panel, option
 from lightloom.cli.terminal import note_files, remarks_console, results_console
 from lightloom.errors import InputError, LightloomError, OutputError, printable
 from lightloom.inputs.strict import File, Name, Strict, Switch
+from lightloom.optional import need
 from lightloom.output.files import STDOUT, RowWriter, check_all_writable, write_json
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ class Outputs(Strict):
             if path.exists() and not path.is_file():
                 raise InputError(f"--{name} {path}: expected the name of a file, not a device")
         self._check_endings()
+        if self.parquet or any(path.suffix.lower() == ".parquet" for path in self.files()):
+            need("polars", "a Parquet file")
         if self.files():
             note_files()
 
