@@ -139,7 +139,7 @@ def folder(tmp_path, monkeypatch):
         (f"{DRAWN} {DELAY} 0 --token-bytes 0", "--token-bytes 0: expected at least 1"),
         (f"schedule --synthetic mixtrall {DELAY} 0", "unknown demand regime 'mixtrall'; did you "
          "mean 'mixtral'?; known: balanced, skewed, auxiliary, natural, learned, mixtral, pair, "
-         "sparse, calm, volatile, extreme, drifting, uniform"),
+         "sparse, calm, volatile, extreme, drifting, uniform, W0_balanced to W7_burst"),
         (f"schedule --synthetic pair --servers 0 {DELAY} 0", "--servers 0: expected at least 2"),
         (f"schedule --synthetic pair --servers 1 {DELAY} 0", "--servers 1: expected at least 2"),
         (f"{DRAWN} {DELAY} 0 --tokens 0", "--tokens 0: expected at least 1"),
