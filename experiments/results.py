@@ -28,6 +28,7 @@ def command_line(
 ) -> argparse.ArgumentParser:
     """Options of an experiment, described by the first line of its docstring."""
     parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
+    parser.set_defaults(fast=False)
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--write", action="store_true", help="write the files of results")
     group.add_argument("--check", action="store_true", help="exit status 1 if they are out of date")

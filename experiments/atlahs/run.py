@@ -208,7 +208,6 @@ def main() -> int:
     parser = command_line(__doc__)
     parser.add_argument("folder", type=Path, help="of the four files")
     options = parser.parse_args()
-    options.fast = False
     return finish(render(options.folder), options)
 
 

@@ -138,7 +138,6 @@ def main() -> int:
     parser = command_line(__doc__)
     parser.add_argument("trace", type=Path, help="fault_trace.json")
     options = parser.parse_args()
-    options.fast = False
     return finish(render(read(options.trace)), options)
 
 

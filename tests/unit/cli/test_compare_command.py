@@ -240,27 +240,28 @@ def test_an_interrupt_keeps_finished_rows(spawn, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["r.csv", "r.pq"]
 
 
-@pytest.mark.parametrize("output", ["", "--json -", "--csv -"])
-def test_a_closed_pipe_is_no_traceback(spawn, output):
+def nobody_reads(spawn, command):
+    """Status and errors of a command whose standard output is closed."""
     read, write = os.pipe()
     os.close(read)
-    process = spawn(f"{SMALL} {output}", stdout=write)
+    process = spawn(command, stdout=write)
     os.close(write)
     _, err = process.communicate(timeout=120)
-    assert process.returncode == 1
     assert b"Traceback" not in err
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("output", ["", "--json -", "--csv -"])
+def test_a_closed_pipe_is_no_traceback(spawn, output):
+    status, err = nobody_reads(spawn, f"{SMALL} {output}")
+    assert status == 1
     assert b"BrokenPipe" not in err
 
 
 def test_who_reads_no_further_gets_the_files_nevertheless(spawn, tmp_path):
     """A pager that is left, or ``head``."""
-    read, write = os.pipe()
-    os.close(read)
-    process = spawn(f"{SMALL} --json {tmp_path}/a.json --html {tmp_path}/a.html", stdout=write)
-    os.close(write)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0
-    assert b"Traceback" not in err
+    status, _ = nobody_reads(spawn, f"{SMALL} --json {tmp_path}/a.json --html {tmp_path}/a.html")
+    assert status == 0
     assert json.loads((tmp_path / "a.json").read_text())["results"]
     assert (tmp_path / "a.html").read_text().startswith("<!doctype html>")
 
@@ -268,12 +269,8 @@ def test_who_reads_no_further_gets_the_files_nevertheless(spawn, tmp_path):
 def test_files_of_every_command_are_there_if_nobody_reads(spawn, tmp_path):
     routing = tmp_path / "routing.jsonl"
     routing.write_bytes(read_sample("routing"))
-    read, write = os.pipe()
-    os.close(read)
-    process = spawn(f"trace inspect {routing} --json {tmp_path}/a.json", stdout=write)
-    os.close(write)
-    _, err = process.communicate(timeout=120)
-    assert process.returncode == 0, err
+    status, err = nobody_reads(spawn, f"trace inspect {routing} --json {tmp_path}/a.json")
+    assert status == 0, err
     assert json.loads((tmp_path / "a.json").read_text())
 
 
