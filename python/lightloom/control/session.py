@@ -25,8 +25,8 @@ from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import ControlError, RequestError, StateError
-from lightloom.control.remap import lost_circuits, remap
 from lightloom.control.region_light import still_lit
+from lightloom.control.remap import lost_circuits, remap
 from lightloom.control.report import ChangeReport, RegionState
 from lightloom.control.request_fields import (
     check_keys,

@@ -310,14 +310,8 @@ def _with_tables(
     return dense, held @ np.array([part.expert for part in parts])
 
 
-def layer_activations(
-    model: Model, plan: Plan, layer: int, options: MemoryOptions
-) -> tuple[float, float]:
-    """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
-    return _kept(kept_tensors(model, plan, layer, keeps_outputs=options.keeps_outputs), options)
-
-
-def _kept(tensors: Iterable[tuple[str, float]], options: MemoryOptions) -> tuple[float, float]:
+def kept_bytes(tensors: Iterable[tuple[str, float]], options: MemoryOptions) -> tuple[float, float]:
+    """Bytes of tensors that are kept for the backward pass, and when nothing is recomputed."""
     kept = full = 0.0
     for name, elements in tensors:
         tensor = TENSORS[name]
@@ -425,7 +419,7 @@ class PlanMemory:
                 list(kept_tensors(self._model, plan, layer, keeps_outputs=keeps))
                 for layer in self._kinds
             ]
-        sizes = [_kept(tensors, options) for tensors in self._tensors[keeps]]
+        sizes = [kept_bytes(tensors, options) for tensors in self._tensors[keeps]]
         by_chunk = self._chunks @ np.array([kept for kept, _ in sizes])
         if plan.copies > 1:
             by_chunk = np.concatenate([by_chunk, by_chunk[::-1]], axis=1)
