@@ -66,6 +66,8 @@ TENSORS = {
     # what heads of latent attention have more than the latents
     "up_projected": Tensor("other", ("selective", "products", "full")),
     "attended": Tensor("attention", ("attention", "full")),
+    # states that a module of multi-token prediction joins, before its projection
+    "joined": Tensor("linear"),
     # copies of tokens at their experts
     "dispatched": Tensor("linear"),
     # outputs of experts, back at their source
@@ -108,6 +110,21 @@ def kept_tensors(
     if has_feed_forward:
         yield "normalized", between * model.hidden_size
         yield from _feed_forward(model, plan, layer, keeps_outputs)
+
+
+def module_tensors(model: Model, plan: Plan) -> Iterator[tuple[str, float]]:
+    """Names and elements of what a module of multi-token prediction keeps beside its layer.
+
+    As in Megatron-Core (``multi_token_prediction.py``): the embedding of the next tokens and the
+    state before it, which two norms read; what these give, joined, which is the input of the
+    projection; the result of the layer and its norm, which the output projection reads. With full
+    recomputation the first two are what its checkpoint keeps.
+    """
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    state = (tokens / plan.tp if plan.sequence_parallel else tokens) * model.hidden_size
+    yield "input", 2 * state
+    yield "joined", 2 * state
+    yield "residual", 2 * state
 
 
 def _head_widths(attention: Attention, tp: int) -> float:

@@ -32,7 +32,14 @@ from lightloom.models.parameters import (
     shared_expert_parameters,
     stream_parameters,
 )
-from lightloom.parallel.activations import CACHES, FP8_BYTES, TENSORS, Format, kept_tensors
+from lightloom.parallel.activations import (
+    CACHES,
+    FP8_BYTES,
+    TENSORS,
+    Format,
+    kept_tensors,
+    module_tensors,
+)
 from lightloom.parallel.pipeline import peak_in_flight
 from lightloom.parallel.plan import Plan, balanced_layout
 from lightloom.practice import ActivationCache, Precision, Recompute, Sharded, StatePrecision
@@ -427,12 +434,18 @@ class PlanMemory:
             ]
         sizes = [_kept(tensors, options) for tensors in self._tensors[keeps]]
         by_chunk = self._chunks @ np.array([kept for kept, _ in sizes])
+        of_module, whole_module = _kept(module_tensors(self._model, plan), options)
+        modules = np.zeros(plan.pp)
+        modules[-1] = self._model.mtp_layers
+        by_chunk[:, -1] += modules * of_module
         if plan.copies > 1:
             by_chunk = np.concatenate([by_chunk, by_chunk[::-1]], axis=1)
         alternates = plan.overlap_all_to_all == "batch"
         added = _largest(
             self._layers_held, [full if alternates else full - kept for kept, full in sizes]
         )
+        # a module is computed again with its layer
+        added += np.where(_held(plan, modules) > 0, whole_module - of_module, 0.0)
         peaks = [
             peak_in_flight(plan, stage, tuple(weights))
             for stage, weights in enumerate(by_chunk.tolist())

@@ -496,8 +496,14 @@ class ComputeModel:
         if not model.mtp_layers:
             return seconds
         module = norm + norm + kernels.linear(tokens, 2 * hidden, hidden / tp, backward)
-        again = seconds + float(kernels.seconds(module))
-        return seconds + model.mtp_layers * (again + self.embedding(model, tokens, tp, backward))
+        own = float(kernels.seconds(module))
+        if backward and self.recompute == "full":
+            # computed again with the layer behind it
+            first = kernels.elementwise(tokens / tp * hidden, 2)
+            module = first + first + kernels.linear(tokens, 2 * hidden, hidden / tp, False)
+            own += float(kernels.seconds(module))
+        own += seconds + self.embedding(model, tokens, tp, backward)
+        return seconds + model.mtp_layers * own
 
     def optimizer(self, parameters_per_gpu: float) -> float:
         """Time of Adam on the parameters that this GPU updates, s."""
