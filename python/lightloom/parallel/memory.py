@@ -37,6 +37,7 @@ from lightloom.parallel.activations import (
     FP8_BYTES,
     TENSORS,
     Format,
+    Keeps,
     kept_tensors,
     module_tensors,
 )
@@ -109,6 +110,8 @@ class MemoryOptions:
         What activations are kept as: see :data:`~lightloom.parallel.activations.CACHES`.
     keeps_outputs
         Whether outputs of experts are kept at their source, as Megatron-Core did before 0.12.
+    keeps_scores
+        Whether the soft-max of all scores is kept, as attention that is not fused does.
     sharded
         What data-parallel ranks share out where the plan has ZeRO: the optimizer's ``states``,
         ``gradients``, too, or all, so that ``parameters`` are gathered layer by layer.
@@ -128,6 +131,7 @@ class MemoryOptions:
     state_precision: StatePrecision = "fp32"
     activation_cache: ActivationCache = "framework"
     keeps_outputs: bool = False
+    keeps_scores: bool = False
     sharded: Sharded = "states"
     parameter_bytes: float = 2.0
     gradient_bytes: float = 4.0
@@ -145,6 +149,11 @@ class MemoryOptions:
             raise PlanError(f"state precision = {echo(self.state_precision)}: {choices}")
         if not 0 <= self.reserve < 1:
             raise PlanError(f"memory reserve = {self.reserve}: expected a share from 0 to below 1")
+
+    @property
+    def keeps(self) -> Keeps:
+        """Which of the tensors that frameworks need not keep are kept."""
+        return Keeps(self.keeps_outputs, self.keeps_scores)
 
     @property
     def optimizer_bytes(self) -> float:
@@ -321,7 +330,7 @@ def layer_activations(
     model: Model, plan: Plan, layer: int, options: MemoryOptions
 ) -> tuple[float, float]:
     """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
-    return _kept(kept_tensors(model, plan, layer, keeps_outputs=options.keeps_outputs), options)
+    return _kept(kept_tensors(model, plan, layer, options.keeps), options)
 
 
 def _kept(tensors: Iterable[tuple[str, float]], options: MemoryOptions) -> tuple[float, float]:
@@ -357,7 +366,7 @@ class PlanMemory:
     def __init__(self, model: Model, plan: Plan) -> None:
         self._model, self._plan = model, plan
         self._kinds, self._chunks = layers_by_kind(model, plan)
-        self._tensors: dict[bool, list[list[tuple[str, float]]]] = {}
+        self._tensors: dict[Keeps, list[list[tuple[str, float]]]] = {}
         parts = [layer_parameters(model, plan, layer) for layer in self._kinds]
         of_stages = self._chunks.sum(axis=1)
         self._layers_held = held = _held(plan, of_stages)
@@ -426,11 +435,10 @@ class PlanMemory:
 
     def _activations(self, options: MemoryOptions) -> Floats:
         """Activations at the peak of each place, ``(pp,)``."""
-        plan, keeps = self._plan, options.keeps_outputs
+        plan, keeps = self._plan, options.keeps
         if keeps not in self._tensors:
             self._tensors[keeps] = [
-                list(kept_tensors(self._model, plan, layer, keeps_outputs=keeps))
-                for layer in self._kinds
+                list(kept_tensors(self._model, plan, layer, keeps)) for layer in self._kinds
             ]
         sizes = [_kept(tensors, options) for tensors in self._tensors[keeps]]
         by_chunk = self._chunks @ np.array([kept for kept, _ in sizes])

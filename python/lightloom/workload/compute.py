@@ -347,7 +347,9 @@ class ComputeModel:
         up = (2 if model.gated_ffn else 1) * width
         kernels, hidden = self.kernels, model.hidden_size
         total = kernels.linear(tokens, hidden, up, backward, quantized=True)
-        total += kernels.linear(tokens, width, hidden, backward, quantized=True)
+        # what an activation function gives is cast apart but for fused casts
+        fused = kernels.casts == "fused"
+        total += kernels.linear(tokens, width, hidden, backward, quantized=fused)
         return total + self._activation(model, tokens, width, backward)
 
     def _activation(

@@ -130,7 +130,7 @@ def test_every_level_recomputes_tensors_that_there_are():
     assert full == set(TENSORS) - {"input"}
     kept = {name for layer in (0, 1) for name, _ in kept_tensors(MODEL, Plan(gpus=1), layer)}
     modules = {name for name, _ in module_tensors(MODEL, Plan(gpus=1))}
-    assert kept | modules | {"returned"} == set(TENSORS)
+    assert kept | modules | {"returned", "scores"} == set(TENSORS)
 
 
 def test_sequence_parallelism_shards_what_is_between():
