@@ -9,7 +9,7 @@ from lightloom.models import load_model
 from lightloom.models.model import Attention, Model
 from lightloom.models.parameters import total_parameters
 from lightloom.parallel import MemoryOptions, Plan, does_not_fit, memory_per_stage
-from lightloom.parallel.activations import TENSORS, kept_tensors
+from lightloom.parallel.activations import TENSORS, kept_tensors, module_tensors
 from lightloom.parallel.memory import (
     kept_bytes,
     layer_parameters,
@@ -135,7 +135,8 @@ def test_every_level_recomputes_tensors_that_there_are():
     full = {name for name, tensor in TENSORS.items() if "full" in tensor.recomputed_by}
     assert full == set(TENSORS) - {"input"}
     kept = {name for layer in (0, 1) for name, _ in kept_tensors(MODEL, Plan(gpus=1), layer)}
-    assert kept | {"returned"} == set(TENSORS)
+    modules = {name for name, _ in module_tensors(MODEL, Plan(gpus=1))}
+    assert kept | modules | {"returned", "scores"} == set(TENSORS)
 
 
 def test_sequence_parallelism_shards_what_is_between():

@@ -319,13 +319,13 @@ class ComputeOptions(Strict):
     )
     attention_kernels: AttentionKernels = Field(
         "fastest",
-        description="Kernels of attention: the fastest that were measured on the GPU, or"
-        " FlashAttention 2, as PyTorch's own attention takes.",
+        description="Kernels of attention: the fastest that were measured on the GPU,"
+        " FlashAttention 2, as PyTorch's own attention takes, or unfused, of all scores.",
     )
     casts: Casts = Field(
         "fused",
-        description="Who writes FP8 operands: the norms and activation functions before a product"
-        " (Transformer Engine), or passes of their own (torchao).",
+        description="How FP8 operands are cast: fused with norms (delayed scales), with current or"
+        " block scales, as Transformer Engine does, or in separate passes (torchao).",
     )
     state_precision: StatePrecision | None = Field(
         None,
