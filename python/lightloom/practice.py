@@ -30,9 +30,9 @@ ActivationCache = Literal["framework", "fp8"]
 #: what the data-parallel ranks share out, each with all before it: states of the optimizer
 #: (ZeRO-1), gradients (ZeRO-2), parameters (ZeRO-3, FSDP)
 Sharded = Literal["states", "gradients", "parameters"]
-#: kernels of attention: the fastest that were measured on a GPU, or FlashAttention 2, which PyTorch
-#: takes by default
-AttentionKernels = Literal["fastest", "flash-2"]
+#: kernels of attention: the fastest in BF16 that were measured on a GPU, FlashAttention 2, which
+#: PyTorch takes by default, or cuDNN's in FP8
+AttentionKernels = Literal["fastest", "flash-2", "fp8"]
 #: whether norms and activation functions write narrow formats themselves, as in Transformer Engine,
 #: or one pass finds the largest value, another casts and a third transposes, as in torchao
 Casts = Literal["fused", "separate"]

@@ -23,9 +23,10 @@ def compute_model(
         If kernels are asked for that the model has no use for, or were not measured.
     """
     kinds = {variant.attention.kind for variant in model.variants}
-    if scenario.compute.attention_kernels == "flash-2" and "gqa" not in kinds:
+    wanted = scenario.compute.attention_kernels
+    if wanted != "fastest" and "gqa" not in kinds:
         raise InputError(
-            f"compute.attention_kernels = flash-2: {model.name} has no attention that it computes;"
+            f"compute.attention_kernels = {wanted}: {model.name} has no attention that it computes;"
             " leave it out"
         )
     return ComputeModel.load(
