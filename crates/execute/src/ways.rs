@@ -41,13 +41,13 @@ pub(crate) struct Setting<'a> {
 
 /// A group of members, of whom some may be absent.
 #[derive(Clone, Copy)]
-struct Group<'a> {
+pub(crate) struct Group<'a> {
     members: &'a [WorkerId],
     all: u64,
 }
 
 impl<'a> Group<'a> {
-    fn new(family: &'a GroupFamily, group: GroupId) -> Self {
+    pub(crate) fn new(family: &'a GroupFamily, group: GroupId) -> Self {
         let members = family.members(group);
         Self { members, all: members.len() as u64 * (1 + u64::from(family.absent)) }
     }
@@ -106,7 +106,7 @@ impl Setting<'_> {
     /// When it would end that way if nothing else were under way.
     fn end(self, way: Way, collective: &Collective, group: Group<'_>, edge_bytes: u64) -> Duration {
         let (crossing, step) = self.crossing(group.members, edge_bytes);
-        let part = |&member| self.inside_of(way, collective, group, member);
+        let part = |&member| self.inside(way, collective, group, member);
         let parts = group.members.iter().map(part);
         let (inside, begun) = parts.fold(Default::default(), |(whole, begun), (time, start)| {
             (Duration::max(whole, time), Duration::max(begun, start))
@@ -128,16 +128,6 @@ impl Setting<'_> {
 
     /// What the part inside one of the members takes, and what of that comes before its bytes.
     pub(crate) fn inside(
-        self,
-        way: Way,
-        collective: &Collective,
-        (family, group): (&GroupFamily, GroupId),
-        member: WorkerId,
-    ) -> (Duration, Duration) {
-        self.inside_of(way, collective, Group::new(family, group), member)
-    }
-
-    fn inside_of(
         self,
         way: Way,
         collective: &Collective,

@@ -33,7 +33,7 @@ use crate::network::{Division, Pair, PartId, RingOrder, Share};
 use crate::recording::Moment;
 use crate::slab::Slab;
 use crate::turns::Together;
-use crate::ways::{Way, tree_excess, tree_steps};
+use crate::ways::{Group, Way, tree_excess, tree_steps};
 use lightloom_model::{
     Collective, CollectiveKind, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time,
     WorkerId,
@@ -114,6 +114,26 @@ impl<'a> Ring<'a> {
         self.task().collective().expect("rings are joined by collectives")
     }
 
+    /// Adds what the steps between members take, of which any number `take` so long.
+    fn add_steps(&mut self, context: &Context<'a>, steps: u64, take: impl Fn(u64) -> Duration) {
+        let collective = *self.collective();
+        let peers = u64::from(collective.inside.peers);
+        let hops = |count: u64| context.fabric.nvswitch().gather.hops(count);
+        let inside = self.startup;
+        let tree = || inside + take(tree_steps(steps / 2 + 1));
+        match self.way {
+            Way::Ring => {
+                self.startup = inside + take(steps) + hops(steps.saturating_mul(peers));
+                let is_reduced = collective.kind == CollectiveKind::AllReduce;
+                if is_reduced && peers > 0 && context.fabric.joins_all() {
+                    self.tree = Some(tree() + hops(peers));
+                }
+            }
+            Way::Pair => self.startup = tree() + hops(peers),
+            Way::Sums => self.startup = tree(),
+        }
+    }
+
     /// What is left after the bytes, which took so long around a ring.
     fn startup_after(&self, bytes: Duration) -> Duration {
         match (self.way, self.tree) {
@@ -190,7 +210,8 @@ impl<'a> Rings<'a> {
         let family = &context.graph.families[ring.key.family.index()];
         let (setting, group) = (context.setting(), ring.key.group);
         ring.way = setting.way(&collective, family, group);
-        let inside = |&member| setting.inside(ring.way, &collective, (family, group), member);
+        let of = Group::new(family, group);
+        let inside = |&member| setting.inside(ring.way, &collective, of, member);
         let parts: Vec<_> = members.iter().map(inside).collect();
         let mut slowest = Duration::ZERO;
         for (&member, (whole, start_up)) in members.iter().zip(parts) {
@@ -285,22 +306,7 @@ impl<'a> Rings<'a> {
             let both = latencies + u128::from(start_ups) * u128::from(steps);
             Duration(u64::try_from(both / u128::from(circulation.edges)).unwrap_or(u64::MAX))
         };
-        let gather = context.fabric.nvswitch().gather;
-        let peers = u64::from(ring.collective().inside.peers);
-        let inside = ring.startup;
-        let tree = steps_take(tree_steps(circulation.steps / 2 + 1));
-        match ring.way {
-            Way::Ring => {
-                let hops = gather.hops(circulation.steps.saturating_mul(peers));
-                ring.startup = inside + steps_take(circulation.steps) + hops;
-                let is_reduced = ring.collective().kind == CollectiveKind::AllReduce;
-                if is_reduced && peers > 0 && context.fabric.joins_all() {
-                    ring.tree = Some(inside + tree + gather.hops(peers));
-                }
-            }
-            Way::Pair => ring.startup = inside + tree + gather.hops(peers),
-            Way::Sums => ring.startup = inside + tree,
-        }
+        ring.add_steps(context, circulation.steps, steps_take);
     }
 
     /// Notes what one order of a ring sends over one edge, adds its transfers to `edges` and
