@@ -347,7 +347,9 @@ class ComputeModel:
         up = (2 if model.gated_ffn else 1) * width
         kernels, hidden = self.kernels, model.hidden_size
         total = kernels.linear(tokens, hidden, up, backward, quantized=True)
-        total += kernels.linear(tokens, width, hidden, backward, quantized=True)
+        # what an activation function gives is cast apart but for fused casts
+        fused = kernels.casts == "fused"
+        total += kernels.linear(tokens, width, hidden, backward, quantized=fused)
         return total + self._activation(model, tokens, width, backward)
 
     def _activation(
@@ -496,8 +498,14 @@ class ComputeModel:
         if not model.mtp_layers:
             return seconds
         module = norm + norm + kernels.linear(tokens, 2 * hidden, hidden / tp, backward)
-        again = seconds + float(kernels.seconds(module))
-        return seconds + model.mtp_layers * (again + self.embedding(model, tokens, tp, backward))
+        own = float(kernels.seconds(module))
+        if backward and self.recompute == "full":
+            # computed again with the layer behind it
+            first = kernels.elementwise(tokens / tp * hidden, 2)
+            module = first + first + kernels.linear(tokens, 2 * hidden, hidden / tp, False)
+            own += float(kernels.seconds(module))
+        own += seconds + self.embedding(model, tokens, tp, backward)
+        return seconds + model.mtp_layers * own
 
     def optimizer(self, parameters_per_gpu: float) -> float:
         """Time of Adam on the parameters that this GPU updates, s."""

@@ -47,6 +47,9 @@ def core_work(
     attention = model.attention
     if attention.linear:
         return _linear_work(kernels, model, sequences * seq_len / split, backward)
+    if kernels.attention_kernels == "unfused" and attention.kind != "csa":
+        heads, dims = attention.num_heads / split, (attention.qk_dim, attention.v_dim)
+        return kernels.unfused_attention(seq_len, heads, dims, sequences, backward)
     if attention.index_top_k or attention.span or attention.window or attention.kind == "csa":
         flops = score_flops(attention, seq_len) * sequences / split
         return kernels.scores(flops, (attention.qk_dim, attention.v_dim), backward)

@@ -28,6 +28,11 @@ def compute_model(
             f"compute.attention_kernels = flash-2: {model.name} has no attention that it computes;"
             " leave it out"
         )
+    if scenario.compute.attention_kernels == "unfused" and not keeps_scores(scenario, model):
+        raise InputError(
+            f"compute.attention_kernels = unfused: {model.name} has attention that is not of all"
+            " pairs of tokens; leave it out"
+        )
     return ComputeModel.load(
         scenario.cluster.gpu,
         scenario.cluster.profile,
@@ -37,6 +42,15 @@ def compute_model(
         state_precision=memory.state_precision,
         dispatch=dispatch_of(scenario, model, options),
     )
+
+
+def keeps_scores(scenario: Scenario, model: Model) -> bool:
+    """Whether all scores of attention are in memory, and kept unless they are computed again."""
+    usual = all(
+        variant.attention.kind in ("gqa", "mla") and not variant.attention.index_top_k
+        for variant in model.variants
+    )
+    return usual and scenario.compute.attention_kernels == "unfused"
 
 
 def dispatcher_of(scenario: Scenario, model: Model) -> Dispatcher:
