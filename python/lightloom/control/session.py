@@ -241,6 +241,7 @@ class RegionSession:
             "servers": list(self.controller.port_map.servers),
             "ranks": self.controller.decider.ranks,
             "revision": self.controller.lease.revision,
+            "rules": self.controller.region.rules.fingerprint,
             "state": str(self.controller.state),
         }
 

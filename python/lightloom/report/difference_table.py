@@ -9,7 +9,7 @@ from rich.text import Text
 
 from lightloom.report.terminal import plain_table, print_sentence, print_table
 from lightloom.study.difference import Difference, Moved
-from lightloom.units import show_number, show_option
+from lightloom.units import show_change, show_number, show_option
 
 #: rows of a table in a terminal, and characters of a path and of a value
 MOST_ROWS, _PATH, _VALUE = 20, 34, 12
@@ -37,7 +37,7 @@ def _print(title: str, moved: Sequence[Moved], console: Console, *, details: boo
     )
     table.columns[0].max_width = _PATH
     for value in shown:
-        change = "-" if value.change is None else f"{100 * value.change:+.3g} %"
+        change = "-" if value.change is None else show_change(value.change, "+.3g")
         # a path may wrap after its dots
         path = Text(value.path.replace(".", ".\u200b"))
         before, after = _text(value.before, title), _text(value.after, title)

@@ -81,7 +81,7 @@ def test_zero1_shards_over_context_ranks_too():
 
 def layer_activations(model, plan, layer, options):
     """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
-    tensors = kept_tensors(model, plan, layer, keeps_outputs=options.keeps_outputs)
+    tensors = kept_tensors(model, plan, layer, options.keeps)
     return kept_bytes(tensors, options)
 
 

@@ -319,8 +319,8 @@ class ComputeOptions(Strict):
     )
     attention_kernels: AttentionKernels = Field(
         "fastest",
-        description="Kernels of attention: the fastest that were measured on the GPU,"
-        " FlashAttention 2, as PyTorch's own attention takes, or unfused, of all scores.",
+        description="Kernels of attention: the fastest in BF16 that were measured on the GPU,"
+        " FlashAttention 2 as PyTorch takes, cuDNN's in FP8, or unfused, of all scores.",
     )
     casts: Casts = Field(
         "fused",
