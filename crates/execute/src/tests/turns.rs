@@ -566,8 +566,8 @@ proptest! {
         prop_assert_eq!(step(&[&there[..], &here].concat()), apart);
     }
 
-    /// Without any one of its rings a step is no longer, but for what stopping costs; and no order of few
-    /// rings is more than twice as long as one in which two of them swap places.
+    /// A step is no longer without one of its rings, but for what stopping costs; and no order of
+    /// few rings is more than twice as long as one in which two of them swap places.
     #[test]
     fn a_ring_less_is_not_slower_and_any_order_is_near_the_best(
         rings in prop::collection::vec(
