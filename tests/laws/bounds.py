@@ -94,8 +94,8 @@ UNSTABLE = {
     # against 193 ms). Of 24 sizes of such a job it misses the best that it finds for any of them
     # by 3 % in the mean, 9 % at most; with three times as many swaps by 0.4 to 2 % less.
     "topoopt": {"batches": 0.17, "sequence": 0.20},
-    # A ring that nobody waits for goes ahead of those that wait for others, and stops for them, which
-    # costs a latency and a guard time each: .2 % of a step at most in 67 jobs.
+    # A ring that nobody waits for goes ahead of those that wait for others, and stops for them:
+    # each costs a latency and a guard time, .2 % of a step at most in 67 jobs.
     "chronos": {"overlap": 0.01},
     # A part of a cube does not go around: two servers have one face in common, and four or eight of
     # twice the job have two or three each.
