@@ -157,9 +157,9 @@ def confidence(comparison: Comparison) -> str:
 
 
 def _interval(error: Mapping[str, float]) -> str:
-    """The factor that holds 80 % of runs, which older results do not have."""
+    """The factor that should hold 80 % of new runs, which older results do not have."""
     factor = error.get("interval")
-    return "" if factor is None else f", 80 % of them within a factor of {factor:.2f}"
+    return "" if factor is None else f", with an 80 % interval of a factor of {factor:.2f}"
 
 
 def _certain(certain: Certainty, loads: str) -> str:
