@@ -32,15 +32,12 @@ def story(comparison: Comparison) -> str:
     reason = undecided(comparison)
     if reason is not None:
         return f"Nothing is decided: {reason}."
-    repair = comparison.memory.get("repair")
-    # whose recomputation is part of every step
-    recomputed = repair["sentence"] if repair else ""
     if len(results) == 1:
-        sentences = [_alone(results[0]), scarcity(results), recomputed]
+        sentences = [_alone(results[0]), scarcity(results)]
     else:
         advice = advise(results)
         build = _build(advice, results)
-        sentences = [build, _trade_off(advice, results), scarcity(results), recomputed]
+        sentences = [build, _trade_off(advice, results), scarcity(results)]
     return " ".join(filter(None, sentences))
 
 
