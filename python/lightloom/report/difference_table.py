@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from lightloom.report.terminal import plain_table, print_sentence, print_table
-from lightloom.study.difference import Difference, Moved
+from lightloom.study.difference import Difference, MovedValue
 from lightloom.units import show_change, show_number, show_option
 
 #: rows of a table in a terminal, and characters of a path and of a value
@@ -26,7 +26,7 @@ def print_difference(difference: Difference, console: Console, *, details: bool 
     print_sentence(_verdict(difference), console, "bold")
 
 
-def _print(title: str, moved: Sequence[Moved], console: Console, *, details: bool) -> None:
+def _print(title: str, moved: Sequence[MovedValue], console: Console, *, details: bool) -> None:
     shown = moved if details else moved[:MOST_ROWS]
     left = len(moved) - len(shown)
     table = plain_table(

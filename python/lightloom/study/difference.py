@@ -42,7 +42,7 @@ NUMBERS = ("other", "best_low", "best_high")
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedValue:
     """A value that differs.
 
     Attributes
@@ -96,8 +96,8 @@ class Difference(ShownRows):
 
     before: str
     after: str
-    inputs: tuple[Moved, ...]
-    moved: tuple[Moved, ...]
+    inputs: tuple[MovedValue, ...]
+    moved: tuple[MovedValue, ...]
     unchanged: int
 
     def __repr__(self) -> str:
@@ -146,7 +146,7 @@ def difference(
         )
     flat = [dict(_flat(_named(content))) for content in (before, after)]
     differing = [
-        Moved(path, flat[0].get(path), flat[1].get(path))
+        MovedValue(path, flat[0].get(path), flat[1].get(path))
         for path in dict.fromkeys([*flat[0], *flat[1]])
         if flat[0].get(path) != flat[1].get(path)
     ]

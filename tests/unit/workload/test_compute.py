@@ -7,50 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.compute_cases import DEEPSEEK, GQA, MIXTRAL, MLA, plain
 
 from lightloom.errors import HardwareError
 from lightloom.models import load_model
-from lightloom.models.model import Attention, Model
+from lightloom.models.model import Attention
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_dispatch import Dispatch
 from lightloom.workload.compute_kernels import CASTS, NOTHING, Kernels, Work
-from lightloom.workload.compute_operators import Launches
 
-GQA = Attention("gqa", num_heads=32, num_kv_heads=8, head_dim=128)
-MLA = Attention(
-    "mla",
-    num_heads=128,
-    num_kv_heads=128,
-    head_dim=128,
-    q_lora_rank=1536,
-    kv_lora_rank=512,
-    qk_nope_head_dim=128,
-    qk_rope_head_dim=64,
-    v_head_dim=128,
-)
-MIXTRAL = Model(
-    "mixtral",
-    hidden_size=4096,
-    vocab_size=32000,
-    attention=GQA,
-    moe_layers=(True,) * 32,
-    ffn_size=14336,
-    num_experts=8,
-    experts_per_token=2,
-    expert_ffn_size=14336,
-)
-DEEPSEEK = Model(
-    "deepseek",
-    hidden_size=5120,
-    vocab_size=102400,
-    attention=MLA,
-    moe_layers=(False, *(True,) * 59),
-    ffn_size=12288,
-    num_experts=160,
-    experts_per_token=6,
-    expert_ffn_size=1536,
-    shared_expert_ffn_size=3072,
-)
 TOKENS, SEQ = 32768, 4096
 
 LAYERS = {
@@ -61,30 +26,6 @@ LAYERS = {
     "head": lambda c, m, b: c.head(m, TOKENS, 2, b),
     "embedding": lambda c, m, b: c.embedding(m, TOKENS, 2, b),
 }
-
-
-def plain(gpu="b200", efficiency=0.5, **options):
-    """A GPU whose operators all run at one efficiency, memory at full rate, no launches."""
-    compute = ComputeModel.load(gpu, **options)
-    measured = compute.efficiencies
-    curves = {
-        name: dataclasses.replace(
-            curve,
-            log_flops=np.array([0.0]),
-            log_efficiency=np.log([efficiency]),
-            launch_s=0.0,
-            bandwidth_efficiency=None,
-            norm=1.0,
-        )
-        for name, curve in measured.curves.items()
-    }
-    memory = {
-        name: dataclasses.replace(kind, bandwidth_efficiency=1.0, launch_s=0.0, element_s=0.0)
-        for name, kind in measured.memory.items()
-    }
-    even = dataclasses.replace(measured, curves=curves, memory=memory, sustained=1.0)
-    kernels = dataclasses.replace(compute.kernels, launches=Launches(0.0, 0.0, 0.0, 0.0))
-    return dataclasses.replace(compute, kernels=kernels).with_efficiencies(even)
 
 
 def compute_bound(gpu="b200", **options):
@@ -620,67 +561,6 @@ def test_biases_of_experts_are_added_in_the_format_of_probabilities(dispatcher, 
     grouped = plain(expert_products="grouped")
     both = [float(grouped.experts(m, 1000, 2, 1, False)) for m in (biased, MIXTRAL)]
     assert both[0] == both[1]
-
-
-def slower(compute, element_s):
-    """The same GPU, on which strided kernels take at least so long for an element."""
-    kinds = dict(compute.efficiencies.memory)
-    kinds["strided"] = dataclasses.replace(kinds["strided"], element_s=element_s)
-    return compute.with_efficiencies(dataclasses.replace(compute.efficiencies, memory=kinds))
-
-
-@given(st.floats(1, 1e9), st.floats(0, 1e10), st.floats(0, 1e-11))
-def test_strided_kernels_take_as_long_as_their_bytes_or_their_elements(elements, moved, element_s):
-    kernels = slower(plain(), element_s).kernels
-    work = kernels.strided(elements, moved, 3)
-    assert work.kernel_s == pytest.approx(max(moved / 8e12, elements * element_s))
-    assert work.kernels == work.gaps == 3
-    twice = kernels.strided(2 * elements, 2 * moved, 3)
-    assert twice.kernel_s == pytest.approx(2 * work.kernel_s)
-
-
-def test_only_what_pytorch_does_itself_is_strided():
-    """Biases and clamps of experts take an element once forward, 2 and 2.5 times backward."""
-    compute, elements = plain(expert_products="sequential"), 1000 * 4096
-    halves = 1000 * 2 * MIXTRAL.expert_ffn_size
-    slow = slower(compute, 1e-9)
-    every = dataclasses.replace(MIXTRAL, expert_bias=True, expert_clamp=True)
-    for backward, bias, clamp in ((False, 1, 1), (True, 2, 2.5)):
-        plainly, biased = (
-            float(slow.experts(m, 1000, 2, 1, backward) - compute.experts(m, 1000, 2, 1, backward))
-            for m in (MIXTRAL, every)
-        )
-        assert plainly == 0
-        expected = bias * elements + clamp * halves
-        assert biased == pytest.approx(expected * 1e-9, rel=2e-3)  # less the bytes they moved
-        assert slow.attention_layer(MIXTRAL, 1000, 1000, 1, 1, backward) == pytest.approx(
-            compute.attention_layer(MIXTRAL, 1000, 1000, 1, 1, backward)
-        )
-
-
-def test_scaled_rotary_positions_are_not_rotated_by_one_kernel():
-    attention = MIXTRAL.attention
-    scaled = dataclasses.replace(
-        MIXTRAL, attention=dataclasses.replace(attention, scaled_rotary=True)
-    )
-    rotated = 1000 * (attention.num_heads + attention.num_kv_heads) * attention.head_dim
-    compute = plain()
-    for backward, passes in ((False, 7 + 5), (True, 7 + 7)):
-        plainly, more = (
-            compute.attention_layer(m, 1000, 1000, 1, 1, backward) for m in (MIXTRAL, scaled)
-        )
-        assert more - plainly == pytest.approx((passes - 2) * 2 * rotated / 8e12)
-        slow = slower(compute, 1e-9).attention_layer(scaled, 1000, 1000, 1, 1, backward)
-        taken = 3.77 * rotated * 1e-9 - 7 * 2 * rotated / 8e12
-        assert slow - more == pytest.approx(taken)
-
-
-def test_a_strided_kernel_takes_longer_at_a_lower_clock(tmp_path):
-    path = tmp_path / "own.toml"
-    path.write_text('like = "h100"\npower_w = 500\n')
-    whole, capped = (ComputeModel.load(gpu).kernels for gpu in ("h100", str(path)))
-    times = [kernels.strided(1e9, 1e6, 1).kernel_s for kernels in (capped, whole)]
-    assert times[0] / times[1] == pytest.approx((7 / 5) ** 0.44, rel=1e-3)
 
 
 def test_clamps_of_experts_are_operators_of_their_own():
