@@ -326,14 +326,8 @@ def _with_tables(
     return dense, held @ np.array([part.expert for part in parts])
 
 
-def layer_activations(
-    model: Model, plan: Plan, layer: int, options: MemoryOptions
-) -> tuple[float, float]:
-    """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
-    return _kept(kept_tensors(model, plan, layer, options.keeps), options)
-
-
-def _kept(tensors: Iterable[tuple[str, float]], options: MemoryOptions) -> tuple[float, float]:
+def kept_bytes(tensors: Iterable[tuple[str, float]], options: MemoryOptions) -> tuple[float, float]:
+    """Bytes of tensors that are kept for the backward pass, and when nothing is recomputed."""
     kept = full = 0.0
     for name, elements in tensors:
         tensor = TENSORS[name]
@@ -440,9 +434,9 @@ class PlanMemory:
             self._tensors[keeps] = [
                 list(kept_tensors(self._model, plan, layer, keeps)) for layer in self._kinds
             ]
-        sizes = [_kept(tensors, options) for tensors in self._tensors[keeps]]
+        sizes = [kept_bytes(tensors, options) for tensors in self._tensors[keeps]]
         by_chunk = self._chunks @ np.array([kept for kept, _ in sizes])
-        of_module, whole_module = _kept(module_tensors(self._model, plan), options)
+        of_module, whole_module = kept_bytes(module_tensors(self._model, plan), options)
         modules = np.zeros(plan.pp)
         modules[-1] = self._model.mtp_layers
         by_chunk[:, -1] += modules * of_module

@@ -22,6 +22,7 @@ from lightloom.hardware.gpus import Gpu
 from lightloom.practice import AttentionKernels, Casts, ExpertProducts, Permutation, Precision
 from lightloom.workload.compute_operators import (
     FLASH,
+    FP8_ATTENTION,
     MEMORY_KINDS,
     SUFFIXES,
     Array,
@@ -45,6 +46,12 @@ _PERMUTE_KERNELS = {"fused": 2, "unfused": 6}
 
 #: streams over which kernels of different experts are launched, as Transformer Engine does
 _EXPERT_STREAMS = 4
+
+#: family of curves and name of attention that is not the fastest in BF16
+_ATTENTION: dict[AttentionKernels, tuple[str, str]] = {
+    "flash-2": (FLASH, "FlashAttention 2 was not measured beside its fastest attention"),
+    "fp8": (FP8_ATTENTION, "attention in FP8 was not measured on it"),
+}
 
 #: width of the heads that curves of attention were measured with
 MEASURED_HEADS = 128
@@ -119,8 +126,8 @@ class Kernels:
     launches
         What launching costs.
     precision
-        Format of the products of linear layers and experts. Attention scores, router, embedding and
-        output projection are BF16 in any.
+        Format of the products of linear layers and experts. Router, embedding and output projection
+        are BF16 in any, and attention scores but for ``attention_kernels``.
     permutation
         Whether one kernel moves the copies of tokens, or several do.
     cuda_graphs
@@ -129,7 +136,8 @@ class Kernels:
     expert_products
         One kernel for all experts of a GPU, or one after the other.
     attention_kernels
-        The fastest attention that was measured on the GPU, FlashAttention 2, or none that is fused.
+        The fastest attention in BF16 that was measured on the GPU, FlashAttention 2, FP8, or none
+        that is fused.
     casts
         Who writes operands of products, see :data:`CASTS`. With ``fused`` activation functions
         write them as norms do, which those of Megatron-Core do not, and GPUs that need no
@@ -160,10 +168,14 @@ class Kernels:
                 f"casts = {self.casts}: products in {self.precision} have no casts; give another"
                 " precision, or leave casts out"
             )
-        if self.attention_kernels == "flash-2" and f"{FLASH}_forward" not in self._curves:
+        if self.attention_kernels in _ATTENTION:
+            family, missing = _ATTENTION[self.attention_kernels]
+            if f"{family}_forward" not in self._curves:
+                raise HardwareError(f"{self.gpu.name}: {missing}; leave attention_kernels out")
+        if self.attention_kernels == "fp8" and not self.quantizes:
             raise HardwareError(
-                f"{self.gpu.name}: FlashAttention 2 was not measured beside its fastest attention;"
-                " leave attention_kernels out"
+                f"attention_kernels = fp8: products are in {self.precision}; give another"
+                " precision, or leave attention_kernels out"
             )
 
     @property
@@ -332,8 +344,8 @@ class Kernels:
         """
         latent = dims is not None and dims[0] != dims[1]
         family = "attention_latent" if latent else "attention"
-        if self.attention_kernels == "flash-2" and not latent:
-            family = FLASH
+        if self.attention_kernels in _ATTENTION and not latent:
+            family = _ATTENTION[self.attention_kernels][0]
         name = f"{family}_{'backward' if backward else 'forward'}"
         seconds = self.operator_seconds(name, flops * (2.5 if backward else 1.0), 0.0)
         if dims is not None and not latent:
@@ -381,6 +393,16 @@ class Kernels:
         some = np.asarray(size_bytes) > 0
         seconds = np.where(some, np.asarray(size_bytes) / rate + kernels * memory.launch_s, 0.0)
         seconds = seconds / self.efficiencies.sustained
+        return Work.of(float(seconds) if seconds.ndim == 0 else seconds, kernels)
+
+    def strided(self, elements: float | Array, size_bytes: float | Array, kernels: int) -> Work:
+        """``kernels`` kernels that take ``elements`` numbers one by one, and move so many bytes.
+
+        PyTorch does not vectorize them: operands are not contiguous, or broadcast.
+        """
+        work = self.moved(size_bytes, "strided", kernels)
+        element_s = self.efficiencies.memory["strided"].element_s / self.efficiencies.sustained
+        seconds = np.maximum(work.kernel_s, np.asarray(elements) * element_s)
         return Work.of(float(seconds) if seconds.ndim == 0 else seconds, kernels)
 
     def elementwise(self, elements: float | Array, passes: float, kernels: int = 1) -> Work:

@@ -11,7 +11,7 @@ from lightloom.models.parameters import total_parameters
 from lightloom.parallel import MemoryOptions, Plan, does_not_fit, memory_per_stage
 from lightloom.parallel.activations import TENSORS, kept_tensors, module_tensors
 from lightloom.parallel.memory import (
-    layer_activations,
+    kept_bytes,
     layer_parameters,
     memory_by_stage,
     stage_parameters,
@@ -77,6 +77,12 @@ def test_zero1_shards_over_context_ranks_too():
     part = stage_parameters(MODEL, plan, 0)
     (memory,) = memory_per_stage(MODEL, plan)
     assert memory.optimizer_bytes == pytest.approx(12 * (part.dense / 16 + part.expert / 4))
+
+
+def layer_activations(model, plan, layer, options):
+    """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
+    tensors = kept_tensors(model, plan, layer, options.keeps)
+    return kept_bytes(tensors, options)
 
 
 def test_activations_of_a_dense_layer_by_hand():

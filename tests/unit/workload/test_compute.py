@@ -79,7 +79,7 @@ def plain(gpu="b200", efficiency=0.5, **options):
         for name, curve in measured.curves.items()
     }
     memory = {
-        name: dataclasses.replace(kind, bandwidth_efficiency=1.0, launch_s=0.0)
+        name: dataclasses.replace(kind, bandwidth_efficiency=1.0, launch_s=0.0, element_s=0.0)
         for name, kind in measured.memory.items()
     }
     even = dataclasses.replace(measured, curves=curves, memory=memory, sustained=1.0)
@@ -291,7 +291,7 @@ def test_every_second_product_is_computed_again():
 
 
 def test_unknown_memory_kind():
-    with pytest.raises(HardwareError, match="'softmax': known are elementwise, permute"):
+    with pytest.raises(HardwareError, match="'softmax': known are elementwise, strided, perm"):
         plain().kernels.moved(1, "softmax")
 
 
@@ -605,10 +605,14 @@ def test_alltoall_pads_the_rows_of_experts_in_fp8():
     assert flexible == fixed
 
 
-def test_biases_of_experts_are_added_in_fp32():
+@pytest.mark.parametrize(
+    ("dispatcher", "sizes"), [("flex", (4 + 24, 16 + 24)), ("alltoall", (2 + 10, 8 + 8))]
+)
+def test_biases_of_experts_are_added_in_the_format_of_probabilities(dispatcher, sizes):
+    """FP32 with kernels that dispatch, BF16 with an all-to-all."""
     biased = dataclasses.replace(MIXTRAL, expert_bias=True)
-    compute = plain(expert_products="sequential")
-    for backward, size_bytes in ((False, 28), (True, 36)):
+    compute = plain(expert_products="sequential", dispatch=Dispatch(dispatcher))
+    for backward, size_bytes in zip((False, True), sizes, strict=True):
         added = compute.experts(biased, 1000, 2, 1, backward) - compute.experts(
             MIXTRAL, 1000, 2, 1, backward
         )
@@ -616,6 +620,67 @@ def test_biases_of_experts_are_added_in_fp32():
     grouped = plain(expert_products="grouped")
     both = [float(grouped.experts(m, 1000, 2, 1, False)) for m in (biased, MIXTRAL)]
     assert both[0] == both[1]
+
+
+def slower(compute, element_s):
+    """The same GPU, on which strided kernels take at least so long for an element."""
+    kinds = dict(compute.efficiencies.memory)
+    kinds["strided"] = dataclasses.replace(kinds["strided"], element_s=element_s)
+    return compute.with_efficiencies(dataclasses.replace(compute.efficiencies, memory=kinds))
+
+
+@given(st.floats(1, 1e9), st.floats(0, 1e10), st.floats(0, 1e-11))
+def test_strided_kernels_take_as_long_as_their_bytes_or_their_elements(elements, moved, element_s):
+    kernels = slower(plain(), element_s).kernels
+    work = kernels.strided(elements, moved, 3)
+    assert work.kernel_s == pytest.approx(max(moved / 8e12, elements * element_s))
+    assert work.kernels == work.gaps == 3
+    twice = kernels.strided(2 * elements, 2 * moved, 3)
+    assert twice.kernel_s == pytest.approx(2 * work.kernel_s)
+
+
+def test_only_what_pytorch_does_itself_is_strided():
+    """Biases and clamps of experts take an element once forward, 2 and 2.5 times backward."""
+    compute, elements = plain(expert_products="sequential"), 1000 * 4096
+    halves = 1000 * 2 * MIXTRAL.expert_ffn_size
+    slow = slower(compute, 1e-9)
+    every = dataclasses.replace(MIXTRAL, expert_bias=True, expert_clamp=True)
+    for backward, bias, clamp in ((False, 1, 1), (True, 2, 2.5)):
+        plainly, biased = (
+            float(slow.experts(m, 1000, 2, 1, backward) - compute.experts(m, 1000, 2, 1, backward))
+            for m in (MIXTRAL, every)
+        )
+        assert plainly == 0
+        expected = bias * elements + clamp * halves
+        assert biased == pytest.approx(expected * 1e-9, rel=2e-3)  # less the bytes they moved
+        assert slow.attention_layer(MIXTRAL, 1000, 1000, 1, 1, backward) == pytest.approx(
+            compute.attention_layer(MIXTRAL, 1000, 1000, 1, 1, backward)
+        )
+
+
+def test_scaled_rotary_positions_are_not_rotated_by_one_kernel():
+    attention = MIXTRAL.attention
+    scaled = dataclasses.replace(
+        MIXTRAL, attention=dataclasses.replace(attention, scaled_rotary=True)
+    )
+    rotated = 1000 * (attention.num_heads + attention.num_kv_heads) * attention.head_dim
+    compute = plain()
+    for backward, passes in ((False, 7 + 5), (True, 7 + 7)):
+        plainly, more = (
+            compute.attention_layer(m, 1000, 1000, 1, 1, backward) for m in (MIXTRAL, scaled)
+        )
+        assert more - plainly == pytest.approx((passes - 2) * 2 * rotated / 8e12)
+        slow = slower(compute, 1e-9).attention_layer(scaled, 1000, 1000, 1, 1, backward)
+        taken = 3.77 * rotated * 1e-9 - 7 * 2 * rotated / 8e12
+        assert slow - more == pytest.approx(taken)
+
+
+def test_a_strided_kernel_takes_longer_at_a_lower_clock(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text('like = "h100"\npower_w = 500\n')
+    whole, capped = (ComputeModel.load(gpu).kernels for gpu in ("h100", str(path)))
+    times = [kernels.strided(1e9, 1e6, 1).kernel_s for kernels in (capped, whole)]
+    assert times[0] / times[1] == pytest.approx((7 / 5) ** 0.44, rel=1e-3)
 
 
 def test_clamps_of_experts_are_operators_of_their_own():

@@ -24,7 +24,7 @@ impl PacketNetwork {
         launched.path.extend_from_slice(path);
         let id = LaunchedId { number, serial: launched.serial };
         self.get_ready(id, None);
-        self.pump(now);
+        self.pump_later(now);
         id
     }
 
@@ -44,7 +44,7 @@ impl PacketNetwork {
         }
         let arrived = self.launched[id.number].bytes - left;
         self.end(id.number, arrived);
-        self.pump(now);
+        self.pump_later(now);
         Some(left)
     }
 
@@ -60,6 +60,24 @@ impl PacketNetwork {
             self.carried[link.0 as usize] += arrived;
         }
         self.launched.free(number);
+    }
+
+    /// All that can be sent is on its way once everything of this instant has been asked for:
+    /// those that begin together take turns. One after the other, the first would fill its bundles
+    /// over NICs that the others wait for, while theirs are idle.
+    fn pump_later(&mut self, now: Time) {
+        if let Some(before) = self.turns.due.replace(now).filter(|&before| before < now) {
+            self.pump(before);
+        }
+    }
+
+    /// What was asked for at an instant before this time is on its way.
+    pub(super) fn pump_due(&mut self, limit: Option<Time>) {
+        let is_over = |due: &Time| limit.is_none_or(|limit| *due < limit);
+        if let Some(due) = self.turns.due.filter(is_over) {
+            self.turns.due = None;
+            self.pump(due);
+        }
     }
 
     /// All that can be sent is on its way.
@@ -183,6 +201,6 @@ impl PacketNetwork {
             }
         }
         self.wake(Some(bundle));
-        self.pump(now);
+        self.pump_later(now);
     }
 }

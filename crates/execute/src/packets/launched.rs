@@ -8,6 +8,7 @@
 //! and count for nothing.
 
 use lightloom_flowsim::LinkId;
+use lightloom_model::Time;
 use std::collections::VecDeque;
 
 /// What was asked for: an index, and how often it has been used.
@@ -37,6 +38,8 @@ pub(super) struct Launched {
 pub(super) struct Turns {
     /// Those that may try to send, and for which bundle they waited.
     pub(super) ready: VecDeque<(LaunchedId, Option<LinkId>)>,
+    /// When something got ready that has not tried to send since.
+    pub(super) due: Option<Time>,
     /// By bundle, those that wait until it has room.
     pub(super) waiting: Vec<VecDeque<LaunchedId>>,
     /// By bundle, bytes of batches on their way over it.

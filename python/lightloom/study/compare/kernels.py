@@ -23,14 +23,15 @@ def compute_model(
         If kernels are asked for that the model has no use for, or were not measured.
     """
     kinds = {variant.attention.kind for variant in model.variants}
-    if scenario.compute.attention_kernels == "flash-2" and "gqa" not in kinds:
+    wanted = scenario.compute.attention_kernels
+    if wanted in ("flash-2", "fp8") and "gqa" not in kinds:
         raise InputError(
-            f"compute.attention_kernels = flash-2: {model.name} has no attention that it computes;"
+            f"compute.attention_kernels = {wanted}: {model.name} has no attention that it computes;"
             " leave it out"
         )
-    if scenario.compute.attention_kernels == "unfused" and not keeps_scores(scenario, model):
+    if wanted == "unfused" and not keeps_scores(scenario, model):
         raise InputError(
-            f"compute.attention_kernels = unfused: {model.name} has attention that is not of all"
+            f"compute.attention_kernels = {wanted}: {model.name} has attention that is not of all"
             " pairs of tokens; leave it out"
         )
     return ComputeModel.load(
