@@ -8,9 +8,16 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from lightloom.report.plots_svg import Axis, Ends, document, drawing, tag, tick_text, ticks
+from lightloom.report.plots_svg import (
+    Axis,
+    Ends,
+    document,
+    drawing,
+    tag,
+    time_axis,
+)
 from lightloom.study.scheduling.port_times import DARK, SEVERAL, PortTimes, largest_of_each_bin
-from lightloom.units import show_time, time_unit
+from lightloom.units import show_time
 
 WIDTH, LEFT, ROW = 1100.0, 64.0, 22.0
 #: sources and rectangles drawn at most
@@ -98,7 +105,6 @@ def _by_bins(times: PortTimes) -> PortTimes:
 
 
 def _frame(axis: Axis, sources: npt.NDArray[np.int64], height: float) -> list[Markup]:
-    unit_s, unit = time_unit(axis.high)
     parts = []
     for row, source in enumerate(sources.tolist()):
         top = row * ROW
@@ -109,14 +115,7 @@ def _frame(axis: Axis, sources: npt.NDArray[np.int64], height: float) -> list[Ma
         parts.append(
             tag("text", str(source), x=LEFT - 10, y=top + 15, text_anchor="end", class_="tick")
         )
-    marks = ticks(0.0, axis.high / unit_s, 8)
-    for value in marks:
-        at = axis(value * unit_s)
-        parts.append(tag("line", x1=at, x2=at, y1=0.0, y2=height, class_="grid"))
-        text = tick_text(value, marks)
-        parts.append(tag("text", text, x=at, y=height + 16, text_anchor="middle", class_="tick"))
-    middle = (axis.start + axis.end) / 2
-    parts.append(tag("text", f"time [{unit}]", x=middle, y=height + 36, text_anchor="middle"))
+    parts += time_axis(axis, height)
     parts.append(
         tag("text", "source", x=0.0, y=0.0, text_anchor="middle", class_="tick",
             transform=f"translate(14 {height / 2:.1f}) rotate(-90)")

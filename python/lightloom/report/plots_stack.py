@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from lightloom.report.plots_svg import NUM_COLORS, Axis, Place, drawing, tag, tick_text, ticks
+from lightloom.report.plots_svg import (
+    NUM_COLORS,
+    Axis,
+    Place,
+    drawing,
+    numbered_lines,
+    tag,
+    ticks,
+)
 from lightloom.trace.algorithms import IDLE
 from lightloom.trace.stack import PermutationStack, StackedCall
 
@@ -64,14 +72,7 @@ def _bars(stack: PermutationStack, color: dict[str, str]) -> tuple[list[Markup],
     axis = Axis(0.0, longest / 1e6, LEFT, WIDTH - 20)
     height = 34 + len(totals) * _ROW
     parts = [tag("text", "What a port is held for, role by role", x=LEFT, y=18.0)]
-    marks = ticks(0.0, axis.high, 6)
-    for value in marks:
-        at = axis(value)
-        parts.append(tag("line", x1=at, x2=at, y1=28.0, y2=height, class_="grid"))
-        text = tick_text(value, marks)
-        parts.append(
-            tag("text", text, x=at, y=height + 16, text_anchor="middle", class_="tick")
-        )  # fmt: skip
+    parts += numbered_lines(axis, (28.0, height), ticks(0.0, axis.high, 6))
     parts.append(tag("text", "[MB]", x=WIDTH - 4, y=height + 16, text_anchor="end", class_="tick"))
     for role, by_group in enumerate(totals):
         start, top = 0.0, 30 + role * _ROW

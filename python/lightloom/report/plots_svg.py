@@ -14,6 +14,8 @@ from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
+from lightloom.units import time_unit
+
 #: x and y on a drawing
 Place: TypeAlias = tuple[float, float]
 #: the ends of a range of values
@@ -238,3 +240,25 @@ def axis_names(x: Axis, y: Axis, below: str, left: str) -> list[Markup]:
         tag("text", left, x=0.0, y=0.0, text_anchor="middle",
             transform=f"translate(18 {middle:.1f}) rotate(-90)"),
     ]  # fmt: skip
+
+
+def time_axis(axis: Axis, height: float) -> list[Markup]:
+    """Lines at round times over rows of a height, the times below, and their unit."""
+    unit_s, unit = time_unit(axis.high)
+    parts = numbered_lines(axis, (0.0, height), ticks(0.0, axis.high / unit_s, 8), unit_s)
+    middle = (axis.start + axis.end) / 2
+    parts.append(tag("text", f"time [{unit}]", x=middle, y=height + 36, text_anchor="middle"))
+    return parts
+
+
+def numbered_lines(
+    axis: Axis, ends: Ends, numbers: Sequence[float], scale: float = 1.0
+) -> list[Markup]:
+    """Vertical lines from the top to the bottom at numbers times a scale, each with its number."""
+    parts = []
+    for value in numbers:
+        at = axis(value * scale)
+        parts.append(tag("line", x1=at, x2=at, y1=ends[0], y2=ends[1], class_="grid"))
+        text = tick_text(value, numbers)
+        parts.append(tag("text", text, x=at, y=ends[1] + 16, text_anchor="middle", class_="tick"))
+    return parts

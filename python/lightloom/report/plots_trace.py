@@ -9,12 +9,18 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from lightloom.report.plots_svg import NUM_COLORS, Axis, drawing, tag, tick_text, ticks
+from lightloom.report.plots_svg import (
+    NUM_COLORS,
+    Axis,
+    drawing,
+    tag,
+    time_axis,
+)
 from lightloom.trace.importers.imported import Imported
 from lightloom.trace.importers.program import Span
 from lightloom.trace.summary import bytes_of
 from lightloom.trace.trace import Call
-from lightloom.units import show_bytes, show_time, time_unit
+from lightloom.units import show_bytes, show_time
 
 WIDTH, LEFT, ROW = 1100.0, 150.0, 24.0
 #: ranks, streams of each, and bins of time or of calls that are drawn
@@ -122,18 +128,7 @@ def _bars(bars: list[TimelineBar], axis: Axis, top: float, color: int) -> list[M
 
 
 def _frame(names: list[str], axis: Axis) -> list[Markup]:
-    unit_s, unit = time_unit(axis.high)
-    height = len(names) * ROW
-    parts = _names(names, axis)
-    marks = ticks(0.0, axis.high / unit_s, 8)
-    for value in marks:
-        at = axis(value * unit_s)
-        parts.append(tag("line", x1=at, x2=at, y1=0.0, y2=height, class_="grid"))
-        text = tick_text(value, marks)
-        parts.append(tag("text", text, x=at, y=height + 16, text_anchor="middle", class_="tick"))
-    middle = (axis.start + axis.end) / 2
-    parts.append(tag("text", f"time [{unit}]", x=middle, y=height + 36, text_anchor="middle"))
-    return parts
+    return [*_names(names, axis), *time_axis(axis, len(names) * ROW)]
 
 
 def _names(names: list[str], axis: Axis) -> list[Markup]:

@@ -116,7 +116,7 @@ def test_what_failures_cost_is_said_of_every_fabric():
         )
     ]
     text = failures_sentence(lost)
-    assert "fat-tree 0 %, mixnet 2 %" in text
+    assert "fat-tree no change, mixnet 2 %" in text
     assert text in remarks(Comparison({}, tuple(lost), {}, {}, {}))
     assert failures_sentence([TREE]) == ""
 

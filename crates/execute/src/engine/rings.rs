@@ -282,7 +282,9 @@ impl<'a> Rings<'a> {
         let transfers = edges.iter().map(|edge| (paths.links(edge.path), edge.bytes, mean));
         let stretch = context.stretch(context.purpose(task), transfers);
         let steps = circulation.steps_of_chunks(members.len());
-        let is_background = self.entries[number].waiting.is_empty();
+        // A stream that computes alone has its clock ahead of all: it does not wait yet.
+        let mut waiters = self.entries[number].waiting.iter();
+        let is_background = waiters.all(|waiter| context.streams[waiter.stream].at > context.now);
         let shape = Together::Steps { chunks: circulation.steps, steps, is_background };
         let flows =
             edges.iter().map(|edge| (paths.links(edge.path), edge.bytes, Owner::Ring(number)));

@@ -119,6 +119,46 @@ fn a_message_takes_one_slot_and_fixed_slots_begin_by_the_clock() {
     assert_eq!(outcome.turns.waiting, u128::from(15 * US));
 }
 
+/// Rings over families of these workers, of so many bytes, which nobody waits for at first.
+fn background_rings(rings: &[(Vec<u32>, u64)], workers: u32) -> TaskGraph {
+    let mut graph = empty_graph(workers, 1, 1);
+    for (members, _) in rings {
+        let workers = members.iter().map(|&worker| WorkerId(worker)).collect();
+        let offsets = vec![0, members.len() as u32];
+        graph.families.push(lightloom_model::GroupFamily { offsets, workers, ..family("dp", &[]) });
+    }
+    for (worker, role) in (0..).zip(&mut graph.roles) {
+        let own = (0..).zip(rings).filter(|(_, (members, _))| members.contains(&worker));
+        for (number, &(_, bytes)) in own.clone() {
+            let mut task = ring(CollectiveKind::AllGather, number, bytes, 0);
+            if let TaskKind::Collective(collective) = &mut task.kind {
+                collective.family = Some(FamilyId(RING.0 + number));
+            }
+            role.tasks.push(task);
+        }
+        role.tasks.push(compute(US));
+        role.tasks.extend(own.map(|(number, _)| wait(number)));
+    }
+    graph
+}
+
+/// The second ring waits for the first; the third, which shares no port with that, goes ahead.
+#[test]
+fn a_ring_goes_ahead_of_one_that_waits_and_stops_for_it() {
+    let overhead = LATENCY + GUARD;
+    let all = |third| {
+        let rings = [(vec![0, 2], 2_000_000), (vec![0, 1, 2, 3], 4_000_000), (vec![1, 3], third)];
+        play(&background_rings(&rings, 4), &network(4))
+    };
+    let (first, second) = (10 * US + overhead, 3 * (10 * US + overhead));
+    let short = all(1_000_000);
+    assert_eq!((short.step, short.turns.turns), (Duration(first + second), 3));
+    // 20 us of which it has sent 12 when the first is over; then its last bytes arrive.
+    let long = all(4_000_000);
+    let step = first + LATENCY + second + 8 * US + overhead;
+    assert_eq!((long.step, long.turns.turns), (Duration(step), 4));
+}
+
 /// Two rings over families of these workers, which begin together.
 fn two_rings(first: &[u32], second: &[u32], workers: u32) -> TaskGraph {
     let mut graph = empty_graph(workers, 1, 1);
@@ -471,6 +511,91 @@ fn busy_graph(sizes: &[u32], ready: &[u64]) -> TaskGraph {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
+
+    /// Rings that go ahead of others stop for them, so that all end, and soon: no later than one
+    /// after another, but for what stopping costs. At no time has a port two circuits.
+    #[test]
+    fn rings_that_nobody_waits_for_end_no_later_than_one_after_another(
+        rings in prop::collection::vec(
+            (prop::sample::subsequence((0..5_u32).collect::<Vec<u32>>(), 2..5), 1_u64..9_000_000),
+            1..7,
+        ),
+        length in prop::option::of(4 * US..100 * US),
+    ) {
+        let timing = TurnTiming { length: length.map(Duration), ..rules().timing };
+        let network = network_of(5, crossbars(TurnRules { timing, ..rules() }));
+        let play_all = |rings: &[_]| recorded(&background_rings(rings, 5), &network);
+        let together = play_all(&rings);
+        let alone = rings.iter().map(|ring| play_all(std::slice::from_ref(ring)).step.0);
+        let (sum, longest) = alone.fold((0, 0), |(sum, most), one| (sum + one, one.max(most)));
+        let stops = together.turns.turns - rings.len() as u64;
+        let each = length.unwrap_or(LATENCY + GUARD);
+        prop_assert!(longest <= together.step.0);
+        prop_assert!(together.step.0 <= sum + stops * each);
+        for port in 0..10 {
+            let uses = |turn: &&crate::CircuitTurn| turn.from.0 == port || turn.to.0 == port;
+            let turns = together.circuit_turns.iter().filter(uses);
+            let mut spans: Vec<(Time, Time)> = turns.map(|turn| (turn.begin, turn.end)).collect();
+            spans.sort_unstable();
+            prop_assert!(spans.windows(2).all(|two| two[0].1 <= two[1].0), "{port}: {spans:?}");
+        }
+    }
+
+    /// Rings on other ports neither delay others nor hasten them, in whatever order they come.
+    #[test]
+    fn rings_on_other_ports_do_not_matter(
+        here in prop::collection::vec(
+            (prop::sample::subsequence((0..4_u32).collect::<Vec<u32>>(), 2..5), 1_u64..9_000_000),
+            1..5,
+        ),
+        there in prop::collection::vec(
+            (prop::sample::subsequence((4..8_u32).collect::<Vec<u32>>(), 2..5), 1_u64..9_000_000),
+            1..5,
+        ),
+        length in prop::option::of(4 * US..100 * US),
+    ) {
+        let timing = TurnTiming { length: length.map(Duration), ..rules().timing };
+        let network = network_of(8, crossbars(TurnRules { timing, ..rules() }));
+        let step = |rings: &[_]| play(&background_rings(rings, 8), &network).step;
+        let apart = step(&here).max(step(&there));
+        let longest = here.len().max(there.len());
+        let taking_turns = (0..longest).flat_map(|place| [here.get(place), there.get(place)]);
+        let taking_turns: Vec<(Vec<u32>, u64)> = taking_turns.flatten().cloned().collect();
+        prop_assert_eq!(step(&taking_turns), apart);
+        prop_assert_eq!(step(&[&here[..], &there].concat()), apart);
+        prop_assert_eq!(step(&[&there[..], &here].concat()), apart);
+    }
+
+    /// A step is no longer without one of its rings, but for what stopping costs; and no order of
+    /// few rings is more than twice as long as one in which two of them swap places.
+    #[test]
+    fn a_ring_less_is_not_slower_and_any_order_is_near_the_best(
+        rings in prop::collection::vec(
+            (prop::sample::subsequence((0..5_u32).collect::<Vec<u32>>(), 2..4), 1_u64..9_000_000),
+            3..5,
+        ),
+    ) {
+        let network = network(5);
+        let play_all = |rings: &[_]| play(&background_rings(rings, 5), &network);
+        let all = play_all(&rings);
+        let cost = |outcome: &Outcome, rings: usize| {
+            (outcome.turns.turns - rings as u64) * (LATENCY + GUARD)
+        };
+        for place in 0..rings.len() {
+            let mut fewer = rings.clone();
+            fewer.remove(place);
+            let without = play_all(&fewer);
+            prop_assert!(without.step.0 <= all.step.0 + cost(&without, fewer.len()), "{place}");
+        }
+        let orders = (0..rings.len()).flat_map(|first| (0..rings.len()).map(move |to| (first, to)));
+        let swapped = orders.map(|(first, to)| {
+            let mut other = rings.clone();
+            other.swap(first, to);
+            play_all(&other).step.0
+        });
+        let best = swapped.min().expect("an order");
+        prop_assert!(all.step.0 <= 2 * best + cost(&all, rings.len()), "{} {best}", all.step.0);
+    }
 
     /// Every all-to-all stops the ring once at most, which costs a guard time and a latency, or a
     /// slot; so overlap and punctual members can make a step no slower than that. All bytes arrive.

@@ -11,7 +11,8 @@
 //! A higher priority goes first, then blocks that somebody waits for, then those that came earlier.
 //! A ring stops for one of the first two kinds as soon as that has all other ports that it needs,
 //! and waits again for what is left of it, in its old place: what runs in the background holds
-//! nobody up for more than a latency, or a slot of fixed length.
+//! nobody up for more than a latency, or a slot of fixed length. So a ring that nobody waits for
+//! goes ahead of earlier ones that wait for others, and stops for them.
 //!
 //! Ports may keep their circuits until a block needs others ([`Keeping`]): as long as one kind of
 //! parallelism follows another with the same circuits, nothing turns (Opus, arXiv 2602.12521).
@@ -446,6 +447,10 @@ impl Turns {
         if self.ports.take(place, &block.ports) {
             return self.begin(now, number);
         }
+        if place.is_background && self.goes_ahead(place, &block.ports) {
+            self.ports.hold(place, &block.ports);
+            return self.begin(now, number);
+        }
         let Some(holders) = self.ports.holders(place, &block.ports) else { return };
         let stops =
             |holder: &Place| place.interrupts(holder) && self.blocks[holder.block].steps.is_some();
@@ -454,6 +459,18 @@ impl Turns {
                 self.stop(now, holder.block);
             }
         }
+    }
+
+    /// Whether a ring that nobody waits for has its ports while all earlier ones that want them
+    /// are of its kind and wait for others, which do not stop for them.
+    fn goes_ahead(&self, place: Place, ports: &[u32]) -> bool {
+        let Some(earlier) = self.ports.earlier(place, ports) else { return false };
+        earlier.iter().all(|other| {
+            let wanted = &self.blocks[other.block].ports;
+            other.priority == place.priority
+                && other.is_background
+                && self.ports.is_held_up(*other, wanted)
+        })
     }
 
     fn begin(&mut self, now: Time, number: u32) {

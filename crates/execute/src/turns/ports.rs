@@ -3,7 +3,7 @@
 //! A block needs all of its ports at once. Blocks are ordered by priority, then those that somebody
 //! waits for, then by when they came; one begins when its ports are free and no earlier one waits
 //! for any of them. The first of all that wait is the first at each of its ports, so that somebody
-//! always goes on.
+//! always goes on. What nobody waits for may go ahead of others of its kind, and stops for them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -23,9 +23,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Whether another block stops for this one.
+    /// Whether another block stops for this one: of two that nobody waits for, the later one.
     pub(super) fn interrupts(&self, other: &Self) -> bool {
-        (self.priority, self.is_background) < (other.priority, other.is_background)
+        let is_before = (self.priority, self.is_background) < (other.priority, other.is_background);
+        is_before || (self.is_background && self < other)
     }
 }
 
@@ -59,15 +60,34 @@ impl Ports {
             let port = &self.0[port as usize];
             port.taken.is_none() && port.waiting.first() == Some(&place)
         };
-        if !ports.iter().all(is_next) {
-            return false;
+        let is_next = ports.iter().all(is_next);
+        if is_next {
+            self.hold(place, ports);
         }
+        is_next
+    }
+
+    /// Gives a block its ports, which are free.
+    pub(super) fn hold(&mut self, place: Place, ports: &[u32]) {
         for &port in ports {
             let port = &mut self.0[port as usize];
+            debug_assert!(port.taken.is_none(), "only free ports are taken");
             port.taken = Some(place);
-            port.waiting.pop_first();
+            port.waiting.remove(&place);
         }
-        true
+    }
+
+    /// The earlier blocks that wait for ports of a block, if all of these are free.
+    pub(super) fn earlier(&self, place: Place, ports: &[u32]) -> Option<BTreeSet<Place>> {
+        let all = ports.iter().map(|&port| &self.0[port as usize]);
+        let are_free = all.clone().all(|port| port.taken.is_none());
+        are_free.then(|| all.flat_map(|port| port.waiting.range(..place).copied()).collect())
+    }
+
+    /// Whether a block waits for one that does not stop for it.
+    pub(super) fn is_held_up(&self, place: Place, ports: &[u32]) -> bool {
+        let mut holders = ports.iter().filter_map(|&port| self.0[port as usize].taken);
+        holders.any(|holder| !place.interrupts(&holder))
     }
 
     /// Who has the ports of a block that is the next one at each, if it is.
@@ -77,14 +97,14 @@ impl Ports {
         is_next.then(|| all.filter_map(|port| port.taken).collect())
     }
 
-    /// Frees ports; returns the blocks that may go on, in their order.
+    /// Frees ports; returns the blocks that wait for them, in their order.
     pub(super) fn free(&mut self, ports: &[u32]) -> BTreeSet<Place> {
         let mut next = BTreeSet::new();
         for &port in ports {
             let port = &mut self.0[port as usize];
             debug_assert!(port.taken.is_some(), "only taken ports are freed");
             port.taken = None;
-            next.extend(port.waiting.first());
+            next.extend(&port.waiting);
         }
         next
     }
@@ -131,7 +151,7 @@ mod tests {
         assert!(!request(&mut all, place(0, 1), &[0]));
         assert!(!request(&mut all, place(3, 2), &[0]));
         let next: Vec<u32> = all.free(&[0]).into_iter().map(|place| place.block).collect();
-        assert_eq!(next, [2]);
+        assert_eq!(next, [2, 1]);
     }
 
     proptest! {

@@ -12,6 +12,7 @@ use super::plan;
 use super::predict::Plan;
 use super::request::{RingCycle, RingGroup, Strides, TopoRequest};
 use super::search::{self, Effort};
+use super::start;
 use super::traffic::Traffic;
 use proptest::prelude::*;
 
@@ -147,6 +148,18 @@ proptest! {
         let job = Job { rings: vec![], ..job };
         let (found, minimum) = (job.cost(), minimum_of_four(&job));
         prop_assert!(found <= minimum * 2.0, "{found} against {minimum}");
+    }
+
+    /// TopoOpt's own ports and matchings are the first of the starts.
+    #[test]
+    fn plans_are_no_worse_than_any_start(job in job(3..9, 2..7)) {
+        let cost = job.cost();
+        for start in start::all(&job.request()).unwrap() {
+            for max_routes in [job.max_routes, job.max_routes.div_ceil(2)] {
+                let first = Plan::of(start.links.clone(), &start.traffic, max_routes).cost;
+                prop_assert!(cost <= first * (1.0 + 1e-6), "{cost} against {first}");
+            }
+        }
     }
 
     /// Against the best of three much longer searches.

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from lightloom.cli.control.target import (
-    AT_ONCE,
-    RegionArgument,
-    at_once,
+    ShownFirstOptions,
     log_of_command,
     outputs_and_options,
     run_until_complete,
+    shown_first_panel,
 )
-from lightloom.cli.options import Command, CommandCall, Panel, option
+from lightloom.cli.options import Command, CommandCall
 from lightloom.cli.outputs import Outputs, json_panel
-from lightloom.inputs.strict import Switch
 
 EXAMPLES = (
     "lightloom control remap region.toml",
@@ -29,34 +25,18 @@ NOTES = (
 )
 
 
-class RemapOptions(RegionArgument):
-    """A region whose port map has changed."""
-
-    apply: Switch = Field(False, description="Touch the switches.")
-    yes: Switch = Field(False, description="Do not ask.")
-    at_once: Switch = AT_ONCE
-
-
 def command() -> Command:
     """Describe the command."""
-    panel = Panel(
-        "Port map",
-        (
-            option(RemapOptions, "region", "REGION", common=True),
-            option(RemapOptions, "apply", common=True),
-            option(RemapOptions, "yes", common=True),
-            at_once(RemapOptions),
-        ),
-    )
+    panel = shown_first_panel("Port map", ShownFirstOptions)
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 
 def _run(call: CommandCall) -> None:
-    outputs, options = outputs_and_options(call, RemapOptions)
+    outputs, options = outputs_and_options(call, ShownFirstOptions)
     run_until_complete(_remap(options, outputs))
 
 
-async def _remap(options: RemapOptions, outputs: Outputs) -> None:
+async def _remap(options: ShownFirstOptions, outputs: Outputs) -> None:
     from lightloom.cli.control.apply import apply_shown
     from lightloom.cli.control.show import plan_lines
     from lightloom.control.operations import Remapped, plan_map

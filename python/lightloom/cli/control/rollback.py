@@ -7,16 +7,14 @@ from typing import Annotated
 from pydantic import Field
 
 from lightloom.cli.control.target import (
-    AT_ONCE,
-    RegionArgument,
-    at_once,
+    ShownFirstOptions,
     log_of_command,
     outputs_and_options,
     run_until_complete,
+    shown_first_panel,
 )
-from lightloom.cli.options import Command, CommandCall, Panel, option
+from lightloom.cli.options import Command, CommandCall, option
 from lightloom.cli.outputs import Outputs, json_panel
-from lightloom.inputs.strict import Switch
 
 EXAMPLES = (
     "lightloom control rollback region.toml",
@@ -26,29 +24,18 @@ EXAMPLES = (
 NOTES = "Without --apply, what would change is shown and no switch is touched."
 
 
-class RollbackOptions(RegionArgument):
+class RollbackOptions(ShownFirstOptions):
     """A region and the change to undo."""
 
     change: Annotated[int, Field(strict=True, ge=1)] | None = Field(
         None, description="Number of the change; the last one that changed circuits by default."
     )
-    apply: Switch = Field(False, description="Touch the switches.")
-    yes: Switch = Field(False, description="Do not ask.")
-    at_once: Switch = AT_ONCE
 
 
 def command() -> Command:
     """Describe the command."""
-    panel = Panel(
-        "Circuits",
-        (
-            option(RollbackOptions, "region", "REGION", common=True),
-            option(RollbackOptions, "change", common=True),
-            option(RollbackOptions, "apply", common=True),
-            option(RollbackOptions, "yes", common=True),
-            at_once(RollbackOptions),
-        ),
-    )
+    change = option(RollbackOptions, "change", common=True)
+    panel = shown_first_panel("Circuits", RollbackOptions, change)
     return Command(panels=(panel, json_panel()), run=_run, examples=EXAMPLES, notes=NOTES)
 
 

@@ -145,6 +145,28 @@ def at_once(table: type[Strict]) -> Option:
     return option(table, "at_once", "--now", common=True)
 
 
+class ShownFirstOptions(RegionArgument):
+    """A region, and whether what is shown is done."""
+
+    apply: Switch = Field(False, description="Touch the switches.")
+    yes: Switch = Field(False, description="Do not ask.")
+    at_once: Switch = AT_ONCE
+
+
+def shown_first_panel(title: str, table: type[ShownFirstOptions], *own: Option) -> Panel:
+    """The region, options of a command's own, and whether what is shown is done."""
+    return Panel(
+        title,
+        (
+            option(table, "region", "REGION", common=True),
+            *own,
+            option(table, "apply", common=True),
+            option(table, "yes", common=True),
+            at_once(table),
+        ),
+    )
+
+
 def region_argument() -> Panel:
     """The argument of every command."""
     return Panel("Region", (option(RegionArgument, "region", "REGION", common=True),))

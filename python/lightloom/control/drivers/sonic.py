@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from lightloom.control.switch import (
     CircuitState,
@@ -44,14 +44,16 @@ _PORT = re.compile(r"\d{1,5}([AB])")
 _SIDES = {"A": PortSide.INGRESS, "B": PortSide.EGRESS}
 
 Row = Mapping[str, str]
+#: the module or command of a table, and its name there
+TablePath: TypeAlias = tuple[str, str]
 
 
 class SonicModel(NamedTuple):
     """Where cross-connects are configured and reported, and ports: the names of a path of each."""
 
-    configured: tuple[str, str]
-    reported: tuple[str, str]
-    ports: tuple[str, str]
+    configured: TablePath
+    reported: TablePath
+    ports: TablePath
 
 
 #: configured cross-connects, in both models

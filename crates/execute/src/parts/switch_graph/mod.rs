@@ -198,7 +198,9 @@ impl SwitchPart {
         };
         if self.lost.are_of([from, to]) {
             let working = self.working(from, to, Pair::new(here, there));
-            working.into_iter().for_each(|(a, b)| count(here[a], there[b]));
+            for (a, b) in working {
+                count(here[a], there[b]);
+            }
         } else {
             here.iter().zip(there).for_each(|(&a, &b)| count(a, b));
         }
