@@ -13,25 +13,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Moved(NamedTuple):
+class StateCollective(NamedTuple):
     """One collective: hidden states that it moves, and whether it is an all-reduce of them."""
 
     states: int
     adds_up: bool = False
 
 
+_ONE, _TWO = StateCollective(1), StateCollective(2)
 #: gathers and scatters of hidden states with sequence parallelism: embedding, both inputs of the
 #: projection, its results, input of the output projection; backward in reverse
-FORWARD = (Moved(1), Moved(2), Moved(1), Moved(1))
-BACKWARD = (Moved(1), Moved(1), Moved(1), Moved(2), Moved(2), Moved(1))
+FORWARD = (_ONE, _TWO, _ONE, _ONE)
+BACKWARD = (_ONE, _ONE, _ONE, _TWO, _TWO, _ONE)
 #: the same without
-WHOLE_FORWARD = (Moved(1, adds_up=True), Moved(1))
-WHOLE_BACKWARD = (Moved(1, adds_up=True), Moved(2, adds_up=True))
+WHOLE_FORWARD = (StateCollective(1, adds_up=True), _ONE)
+WHOLE_BACKWARD = (StateCollective(1, adds_up=True), StateCollective(2, adds_up=True))
 
 
 def module_collectives(
     *, sequence_parallel: bool, backward: bool, again: bool
-) -> tuple[Moved, ...]:
+) -> tuple[StateCollective, ...]:
     """Collectives of a pass of a micro-batch through a module, in order.
 
     ``again`` says that a backward pass computes the projection again, as the layer behind it.
