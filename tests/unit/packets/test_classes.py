@@ -174,8 +174,8 @@ def test_the_column_of_a_file():
 
 
 def test_an_empty_priority_is_that_of_the_class():
-    text = "src,dst,bytes,class,priority\n0,1,5,background,\n1,2,5,,3\n2,3,5,background,1\n3,4,5,,\n"
-    flows = parse_flows(text.encode(), "F")
+    rows = ["0,1,5,background,", "1,2,5,,3", "2,3,5,background,1", "3,4,5,,"]
+    flows = parse_flows("\n".join(["src,dst,bytes,class,priority", *rows]).encode(), "F")
     described = scenario(classes=[{**BACKGROUND, "priority": 1}])
     run = simulate_flows(flows, described)
     assert run.flows.priority.tolist() == [1, 3, 1, 0]
