@@ -19,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from fitting import Fit
 
+from lightloom.workload.compute_operators import FP8_ATTENTION
+
 HERE = Path(__file__).resolve().parent
 BANDWIDTH = 8e12
 #: bytes of an operand's element, with its scales
@@ -47,6 +49,19 @@ date = "2026-04"
 url = "https://github.com/MooreThreads/SimuMax"
 
 """
+
+
+#: chips of ``attention_cudnn.csv``
+CUDNN_CHIPS = ("gb200", "gb300")
+CUDNN_SOURCE = """[sources.cudnn]
+text = "NVIDIA/cudnn-frontend (MIT) at commit 3929da2: causal attention in MXFP8 by cuDNN 9.22 \
+(experiments/compute-calibration, attention_cudnn.csv)"
+date = "2026-04-24"
+url = "https://github.com/NVIDIA/cudnn-frontend/tree/3929da2/benchmark/sdpa_benchmark_training"
+
+"""
+#: what only B200 of these was measured in
+MEASURED = 'source = "pytorch"\n'
 
 
 @dataclass(frozen=True)
@@ -141,7 +156,24 @@ def fits(chip: Chip, server: dict[str, Fit]) -> dict[str, Fit]:
             if chip.name != "b200":
                 fit = common.assume(fit, "relative", factor)
             found[name] = replace(fit, score_s=score_s if family == "attention" else 0.0)
+        if chip.name in CUDNN_CHIPS:
+            fit = narrow_attention(chip, direction)
+            found[f"{FP8_ATTENTION}_{direction}"] = replace(fit, score_s=score_s)
     return found
+
+
+def narrow_attention(chip: Chip, direction: str) -> Fit:
+    """Attention in FP8 with scales of blocks, by cuDNN, over whole sequences."""
+    peak, points = chip.of("bf16").peak, []
+    for row in _table("attention_cudnn.csv"):
+        if (row["format"], row["direction"], row["window"]) == ("mxfp8", direction, "0"):
+            flops = 2.0 * int(row["seq_len"]) ** 2 * int(row["head_dim"])
+            flops *= int(row["heads"]) * int(row["batch"])
+            flops *= 2.5 if direction == "backward" else 1.0
+            seconds = float(row[f"{chip.name}_us"]) * 1e-6
+            points.append((flops, 0.0, flops / seconds / peak))
+    fit = common.fit_curve(common.as_rows(points), chip.of("bf16"), use_bytes=False)
+    return replace(fit, source="cudnn")
 
 
 def score_seconds(chip: Chip) -> float:
@@ -156,14 +188,23 @@ def _b200_products() -> Fit:
     return common.fit_curve(product_rows(chip, "bf16"), chip, use_bytes=True)
 
 
+def sources(chip: Chip) -> str:
+    """Where the values of a chip come from."""
+    cudnn = CUDNN_SOURCE if chip.name in CUDNN_CHIPS else ""
+    own = SOURCES.replace("{gpu}", chip.name) + cudnn
+    return own + common.STRIDED_SOURCE + common.FUSED_PERMUTE_SOURCE
+
+
 def build(server: dict[str, Fit], memory: str) -> dict[str, str]:
     """Texts of the data files by name; memory-bound operators are those of SimuMax's server."""
     return {
         f"efficiency_{chip.name}.toml": common.as_toml(
             chip.name.upper(),
             Path(__file__).name,
-            SOURCES.replace("{gpu}", chip.name) + common.FUSED_PERMUTE_SOURCE,
-            memory,
+            sources(chip),
+            memory
+            if chip.name == "b200"
+            else memory.replace(MEASURED, f"{MEASURED}assumed = true\n"),
             fits(chip, server),
         )
         for chip in CHIPS

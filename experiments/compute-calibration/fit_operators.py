@@ -25,6 +25,7 @@ import fit_hopper
 from fitting import (
     FUSED_PERMUTE,
     FUSED_PERMUTE_SOURCE,
+    STRIDED_SOURCE,
     Fit,
     Rows,
     as_rows,
@@ -32,6 +33,7 @@ from fitting import (
     fit_curve,
     fit_grouped,
     number,
+    strided_seconds,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -132,7 +134,7 @@ def sources_toml(device: Device) -> str:
         f'date = "{device.date}"',
         'url = "https://github.com/MooreThreads/SimuMax"',
         "",
-        FUSED_PERMUTE_SOURCE,
+        (STRIDED_SOURCE if device.name == "b200" else "") + FUSED_PERMUTE_SOURCE,
     ]
     return "\n".join(lines)
 
@@ -156,12 +158,18 @@ def memory_toml(table: dict[str, Any], device: Device) -> str:
     loss = rate("ce_fusion") if fused else rate("ce") * 8 / 52
     shares = {
         "elementwise": rate("default") / device.bandwidth,
+        "strided": rate("default") / device.bandwidth,
         "permute": FUSED_PERMUTE,
         "permute_unfused": permute / device.bandwidth,
         "cross_entropy": loss / device.bandwidth,
         "optimizer": rate("default") / device.bandwidth,
     }
-    notes = {"permute": ("tileops", True), "cross_entropy": ("simumax", False)}
+    measured = device.name == "b200"
+    notes = {
+        "strided": ("pytorch", False) if measured else ("simumax", True),
+        "permute": ("tileops", True),
+        "cross_entropy": ("simumax", False),
+    }
     lines = []
     for kind, share in shares.items():
         source, assumed = notes.get(kind, ("simumax", False))
@@ -169,6 +177,11 @@ def memory_toml(table: dict[str, Any], device: Device) -> str:
         lines += [
             f"[memory.{kind}]{note}",
             f"bandwidth_efficiency = {number(share)}",
+            *(
+                [f"element_s = {number(strided_seconds(rate('default')))}"]
+                if kind == "strided" and measured
+                else []
+            ),
             f'source = "{source}"',
             *(["assumed = true"] if assumed else []),
             "",

@@ -34,6 +34,24 @@ date = "2026-09"
 url = "https://github.com/tile-ai/TileOPs/pull/2125\""""
 
 
+#: strided kernels of PyTorch on B200: 10 rotations of queries and keys of 4 x 2048 tokens with 32
+#: heads of 128, each two products with a broadcast operand, half of the elements negated, the
+#: halves joined and one sum of contiguous operands, which memory bounds (three passes)
+ROTATED_S, ROTATED, SUM_PASSES = 8.675e-3 / 10, 2 * 4 * 2048 * 32 * 128, 3
+#: how often a strided kernel takes an element of that; joining takes as long as 1.27 products, as
+#: 489 us to 769 for two on an H100 (issue 141265)
+STRIDED_TIMES = 1 + 0.5 + 2 * 489 / 769 + 1
+
+STRIDED_SOURCE = """[sources.pytorch]
+text = "pytorch/pytorch, pull request 176223: PyTorch's own operators rotate queries and keys of \
+4 x 2048 tokens with 32 heads of 128 in 867 us on a B200; issue 141265: joining two strided halves \
+takes as long as 1.27 strided products"
+date = "2026-03-02"
+url = "https://github.com/pytorch/pytorch/pull/176223"
+
+"""
+
+
 class Card(Protocol):
     """What efficiencies are fractions of."""
 
@@ -161,6 +179,12 @@ def fit_grouped(rows: Rows, device: Card, like: Fit | None, bandwidth: float | N
 
 def _with_error(fit: Fit, rows: Rows, device: Card) -> Fit:
     return replace(fit, error=_error(fit, rows, device))
+
+
+def strided_seconds(sum_bytes_per_s: float) -> float:
+    """Time per element of a strided kernel on B200; sums of contiguous numbers move as fast."""
+    sums = ROTATED * SUM_PASSES * 2.0 / sum_bytes_per_s
+    return (ROTATED_S - sums) / (STRIDED_TIMES * ROTATED)
 
 
 def number(value: float) -> str:

@@ -32,6 +32,8 @@ from lightloom.study.calibration.network.readings import (  # noqa: E402
 )
 
 TABLE = HERE / "published.md"
+#: from which error on a row is named
+OFF = 0.2
 #: fabrics beside the fat-tree, by the title of their column
 OTHERS = {"rail-only": "rails", "dual-plane": "two planes"}
 
@@ -49,12 +51,17 @@ def reading_of(row: Mapping[str, Any]) -> Reading:
         passes = 2 if row["test"] == "all-reduce" else 1
         bus = passes * size * (servers.gpus - 1) / servers.gpus
         point = MeasuredSize(size, bus / row["published"] / 1e9)
-        return Reading(row["source"], row["test"], servers, (point,))
+        is_ring = row.get("ring", False)
+        return Reading(row["source"], row["test"], servers, (point,), is_ring=is_ring)
     count = max(1, servers.gpus // 8)
     element = row.get("element", "BF16")
     shape = TokenShape(row.get("tokens", 4096), 7168, 256, 8, min(4, count), ELEMENT_BYTES[element])
-    size = copies(shape, servers.gpus, count) * shape.hidden * shape.element_bytes
+    is_quick = "kernels" in row
+    sent = shape.tokens * shape.top_k if is_quick else copies(shape, servers.gpus, count)
+    size = sent * shape.hidden * shape.element_bytes
     point = MeasuredSize(size, size / row["published"] / 1e9)
+    if is_quick:
+        return Reading(row["source"], "all-to-all", servers, (point,))
     return Reading(row["source"], row["test"], servers, (point,), tokens=shape)
 
 
@@ -98,9 +105,12 @@ def render() -> str:
         "|---|---|---|---|" + "---:|" * (len(head) - 4),
     ]
     ratios: dict[str, list[float]] = {}
+    named: list[tuple[str, float]] = []
     for row in content["row"]:
         text, ratio = line(row)
         lines.append(text)
+        where = f"{row['gpus']} {row['links']}"
+        named.append((f"`{row['source']}`, {row['test']} on {where}: {ratio:.2f}", ratio))
         if "fault" not in row:
             where = "between" if row["gpus"] > on_server(row) else "inside"
             ratios.setdefault(f"{row['source']}, {where} servers", []).append(ratio)
@@ -110,6 +120,8 @@ def render() -> str:
         f" {min(each):.2f} to {max(each):.2f} |"
         for name, each in ratios.items()
     ]
+    lines += ["", f"## More than {OFF:.0%} off", ""]
+    lines += [f"- {name}" for name, ratio in named if abs(ratio - 1) > OFF]
     lines += ["", "## Sources", ""]
     lines += [
         f"- `{name}`: [{source['text']}]({source['url']}) ({source['date']})"

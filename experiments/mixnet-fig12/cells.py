@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -156,14 +156,16 @@ class Model:
             graph = first_delayed(graph, self.assumptions.first_delay_s)
         return simulate(graph, self.network(fabric, rate_gbps))
 
-    def step_times(self) -> Iterator[tuple[str, int, float]]:
-        """Fabric, rate and mean step time of every cell, s."""
+    def step_times(
+        self, fabrics: Sequence[str] = (), rates: Sequence[int] = ()
+    ) -> Iterator[tuple[str, int, float]]:
+        """Fabric, rate and mean step time of every cell, s; or of some fabrics and rates."""
         graphs = [self.graph(seed) for seed in self.seeds]
         values = self.experiment.values
         wide = self.name in values["wide_models"]
         names = values["wide_fabrics"] if wide else [*values["fabrics"], *values["also"]]
-        for fabric in names:
-            for rate in self.experiment.rates:
+        for fabric in fabrics or names:
+            for rate in rates or self.experiment.rates:
                 times = [self.run(fabric, rate, graph).step_time_s for graph in graphs]
                 yield fabric, rate, float(np.mean(times))
 

@@ -10,6 +10,7 @@ tokens per step and options (precision, gate, dispatcher, overlaps) and chooses 
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from rows import Run, read_runs  # noqa: E402
 from lightloom import compare  # noqa: E402
 from lightloom.study.compare import PlanOptions  # noqa: E402
 from lightloom.study.compare.job import prepare  # noqa: E402
+from lightloom.study.compare.memory import job_memory  # noqa: E402
 from lightloom.study.compare.plan_search import planned_job, title  # noqa: E402
 
 #: runs of the tuned recipes of their time, one per model, cluster and precision
@@ -45,10 +47,11 @@ SEARCHED = (
 HEADER = """# Plans of public runs, and those that a search finds
 
 Written by `python experiments/real-systems/plans.py --write`. Gain: the predicted speed of the plan
-found over that of the published one.
+found over that of the published one, with as much sharded as there. Memory: the peak by the memory
+model of the published plan, of the found one, and what there is, in GB.
 
-| run | published plan | found | gain |
-|---|---|---|---:|
+| run | published plan | found | gain | memory |
+|---|---|---|---:|---|
 """
 
 
@@ -61,11 +64,21 @@ class Searched:
     published_s: float
     found: str
     found_s: float
+    #: peak of either plan, and what of a GPU's memory is there for it, bytes
+    memory: tuple[float, float, float]
 
     @property
     def gain(self) -> float:
         """By how much the plan found is faster."""
         return self.published_s / self.found_s - 1
+
+    def line(self) -> str:
+        """Its row of the table."""
+        before, after, room = (f"{each / 1e9:.0f}" for each in self.memory)
+        return (
+            f"| {self.run.name} | {self.published} | {self.found} | {self.gain:+.0%} |"
+            f" {before}, {after} of {room} |\n"
+        )
 
 
 def searched(run: Run) -> Searched:
@@ -79,10 +92,16 @@ def searched(run: Run) -> Searched:
             "plan": PlanOptions(**{**rest, "source": "search"}),
             "recompute": "auto",
             "memory_check": True,
+            # said, and so not searched: the frameworks of these runs have no ZeRO-2 and ZeRO-3
+            "memory": scenario.memory.model_copy(update={"sharded": scenario.memory.sharded}),
         }
     )
     best = planned_job(free, sequences=published.sequences_per_step).candidates[0]
-    return Searched(run, title(published), step_s, title(best), best.predicted_step_time_s)
+    kept = job_memory(scenario)
+    memory = max(stage.total_bytes for stage in kept.fitted.memory), best.peak_memory_bytes
+    found_s = best.predicted_step_time_s
+    plans = title(published), step_s, title(best), found_s
+    return Searched(run, *plans, (*memory, kept.limit_bytes))
 
 
 def main() -> int:
@@ -91,13 +110,11 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="runs with TEXT in their name")
     options = parser.parse_args()
     text = HEADER
-    for run in read_runs()[0]:
-        if run.name not in RUNS or options.only not in run.name:
-            continue
-        one = searched(run)
-        line = f"| {run.name} | {one.published} | {one.found} | {one.gain:+.0%} |\n"
-        print(line, end="", file=sys.stderr, flush=True)
-        text += line
+    chosen = [run for run in read_runs()[0] if run.name in RUNS and options.only in run.name]
+    with ProcessPoolExecutor() as pool:
+        for one in pool.map(searched, chosen):
+            print(one.line(), end="", file=sys.stderr, flush=True)
+            text += one.line()
     print(text)
     return (
         0

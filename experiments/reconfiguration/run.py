@@ -53,7 +53,7 @@ def steps(
             rate=case["rate_gbps"],
             fabrics=["mixnet"],
             cluster={"gpu": values["gpu"]},
-            plan={"micro_batches": values["micro_batches"]},
+            plan={"micro_batches": values["micro_batches"], **case.get("plan", {})},
             demand={"source": case["demand"]},
             fabric_options={"mixnet": options},
             seeds=1,

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.demand import rank_matrix, synthetic
 from lightloom.schedule import decompose
 from lightloom.units import show_time
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
+from drawn_demand import dispatch_tokens  # noqa: E402
 from figure import draw  # noqa: E402
 from results import command_line, write_or_check  # noqa: E402
 
@@ -50,15 +50,14 @@ def measure() -> Lengths:
 
 def _one_draw(regime: str, seed: int) -> list[list[float]]:
     values = settings()
-    source = synthetic(
+    tokens = dispatch_tokens(
         regime,
+        seed,
         ranks=values["servers"],
         experts=values["servers"],
         tokens_per_rank=values["tokens_per_server"],
         top_k=values["top_k"],
-        seed=seed,
     )
-    tokens = rank_matrix(source.tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0])
     demand = tokens.astype(np.uint64) * np.uint64(values["token_bytes"])
     line_bytes = max(int(demand.sum(axis=axis).max()) for axis in (0, 1))
     line_s = line_bytes * 8 / (values["rate_gbps"] * 1e9)

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from drawn_demand import dispatch_tokens
 from results import markdown, run, settings
 
 from lightloom import Scenario
-from lightloom.demand import rank_matrix, synthetic
 from lightloom.schedule import decompose, decompose_hybrid
 from lightloom.study.compare.traffic import job_traffic
 
@@ -69,15 +69,15 @@ def gpt(_seed: int) -> Demand:
 def moe(regime: str, seed: int) -> Demand:
     """What each EP rank sends to the others in a dispatch."""
     values = VALUES["moe"]
-    source = synthetic(
+    tokens = dispatch_tokens(
         regime,
+        seed,
         ranks=values["ranks"],
         experts=values["experts"],
         tokens_per_rank=values["tokens"],
         top_k=values["top_k"],
-        seed=seed,
     )
-    return scaled(rank_matrix(source.tokens(group=0, layers=[0], micro_batches=1, step=0)[0, 0]))
+    return scaled(tokens)
 
 
 def workloads() -> Iterator[tuple[str, str, Demand]]:

@@ -30,12 +30,15 @@ ActivationCache = Literal["framework", "fp8"]
 #: what the data-parallel ranks share out, each with all before it: states of the optimizer
 #: (ZeRO-1), gradients (ZeRO-2), parameters (ZeRO-3, FSDP)
 Sharded = Literal["states", "gradients", "parameters"]
-#: kernels of attention: the fastest that were measured on a GPU, or FlashAttention 2, which PyTorch
-#: takes by default
-AttentionKernels = Literal["fastest", "flash-2"]
-#: whether norms and activation functions write narrow formats themselves, as in Transformer Engine,
-#: or one pass finds the largest value, another casts and a third transposes, as in torchao
-Casts = Literal["fused", "separate"]
+#: kernels of attention: the fastest in BF16 that were measured on a GPU, FlashAttention 2, which
+#: PyTorch takes by default, cuDNN's in FP8, or products and a soft-max of all scores, which
+#: frameworks fall back on
+AttentionKernels = Literal["fastest", "flash-2", "fp8", "unfused"]
+#: who writes operands of products in narrow formats: norms and activation functions what they
+#: give, and a pass all others (delayed scales); a pass after another that finds the largest value
+#: (current scales); a pass each (blocks, MXFP8); passes for the largest value, the cast and its
+#: transposed copy (torchao)
+Casts = Literal["fused", "current", "block", "separate"]
 #: whether one kernel permutes the copies of tokens, or several do
 Permutation = Literal["fused", "unfused"]
 #: whether one kernel multiplies for all experts of a GPU, or one after the other

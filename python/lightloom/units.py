@@ -135,6 +135,10 @@ def to_bps(gbps: float) -> int:
     return round(gbps * 1e9)
 
 
+#: a change, as a share, that is none: what rounding leaves
+NO_CHANGE = 5e-6
+
+
 def show_number(value: float, digits: int = 4) -> str:
     """Text for a number with so many significant digits: 23.70, 0.006123, 1,411.
 
@@ -233,6 +237,17 @@ def show_things(number: int, noun: str) -> str:
     """Text for a number of things: 1 circuit, 2 circuits, 2 batches."""
     ending = "es" if noun.endswith(("ch", "s")) else "s"
     return f"{number:,} {noun}{ending * (number != 1)}"
+
+
+def show_change(share: float, spec: str = "+.1f") -> str:
+    """Text for a change as a share: +6.3 %, -0.5 %, or no change where that rounds to nothing.
+
+    With significant digits (``.2g``) nothing rounds to nothing: there it is what is less than half
+    of a thousandth of a percent.
+    """
+    text = f"{100 * share:{spec}}"
+    is_nothing = float(text) == 0 or abs(share) < NO_CHANGE
+    return "no change" if is_nothing else f"{text} %"
 
 
 def show_option(value: object) -> str:

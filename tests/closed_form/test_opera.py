@@ -1,10 +1,13 @@
 """Opera, from its options to the step, against times by hand."""
 
+import numpy as np
 import pytest
 from tests.closed_form.test_rack_fabrics import LATENCY_S, NIC, SERVERS, network, send_s
 
 from lightloom.errors import FabricError
 from lightloom.fabric import Cluster, load_fabric
+from lightloom.simulate import Packets, simulate
+from lightloom.workload.programs.phases import Phase, PhaseSequence, phase_graph
 
 #: two fibers at each of four switches; one turns each 100 us and is dark for 10 us
 RATE, SWITCHES, SLICE_S, DARK_S = 2 * NIC, 4, 100e-6, 10e-6
@@ -92,3 +95,28 @@ def test_what_cannot_be_is_refused_in_one_line(options, text):
         network("opera", **options)
     assert text in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("transport", ["ideal", "ndp"])
+@pytest.mark.parametrize("size", [100_000, 1_000_000])
+def test_packets_of_small_transfers_leave_by_turns(size, transport):
+    """Four racks of one server, and a circuit for each pair: nothing shares anything.
+
+    All transfers begin when circuits come up. If those of a server filled their circuits one after
+    the other, the last one would wait at the NICs for the others, with its circuit idle meanwhile:
+    a third of the time of 100 kB.
+    """
+    rate, racks = NIC, 4
+    cluster = Cluster.of(
+        gpus=racks, rate_gbps=400, gpu="h100", gpus_per_server=1, nics_per_server=3
+    )
+    own = {"servers_per_rack": 1, "switches": 3, "link_delay_s": 1e-6, "interconnect": "ideal"}
+    joined = load_fabric("opera", own).network(cluster)
+    phase = Phase(*np.nonzero(~np.eye(racks, dtype=bool)), np.full(12, size))
+    steps = phase_graph(PhaseSequence(racks, (phase,), "transfers"), 1)
+    flows = simulate(steps, joined).step_time_s
+    assert flows == pytest.approx(DARK_S + size / rate + LATENCY_S, abs=1e-10)
+    every = Packets(transport=transport, full=True)
+    packets = simulate(steps, joined, network_model=every).step_time_s
+    headers, packet_s = 64 / 4096 * size / rate, 4160 / rate
+    assert headers < packets - flows < headers + 12 * packet_s

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightloom.errors import InputError, StuckError
+from lightloom.inputs.formats import parse_toml
 from lightloom.inputs.strict import check
 from lightloom.packets import (
     TRANSPORTS,
@@ -23,7 +24,6 @@ from lightloom.packets.flows import parse_flows
 from lightloom.packets.goal import parse_goal
 from lightloom.packets.operations import COLUMNS, parse_operations
 from lightloom.packets.programs import programs_of
-from lightloom.packets.scenario import parse_scenario
 from lightloom.packets.settings import resolve, topology_of
 
 HOSTS = 8
@@ -222,12 +222,14 @@ def test_any_description(changes):
 
 @given(st.one_of(st.text(max_size=60), st.sampled_from(["[", "seed = 1\n", "[network]\nhosts=1"])))
 def test_any_text_as_a_scenario(text):
-    good_or_one_line(lambda: parse_scenario(text.encode(errors="replace"), "x"))
+    good_or_one_line(
+        lambda: check(ScenarioFile, parse_toml(text.encode(errors="replace"), "x"), "x")
+    )
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_as_a_scenario(content):
-    good_or_one_line(lambda: parse_scenario(content, "x"))
+    good_or_one_line(lambda: check(ScenarioFile, parse_toml(content, "x"), "x"))
 
 
 @settings(max_examples=60)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from lightloom.errors import InputError, LightloomError
 from lightloom.fabric import load_fabric
 from lightloom.hardware import load_power, load_prices
+from lightloom.inputs.formats import parse_toml
 from lightloom.report.explain import load_results
 from lightloom.study.compare.job import prepare
-from lightloom.study.compare.scenario import Scenario, parse_study
+from lightloom.study.compare.scenario import Scenario, study_of
 
 MINIMUM = {"model": "mixtral-8x7b", "gpus": 128, "cluster": {"rate_gbps": 400}}
 
@@ -53,6 +54,10 @@ def lines(table: dict) -> str:
     return "".join(f"{toml(key)} = {toml(value)}\n" for key, value in table.items())
 
 
+def parse_study(content):
+    return study_of(parse_toml(content, "s"), "s", Path())
+
+
 def survives(call, *arguments):
     """Call; only a LightloomError may come out, and in a study's case of one line."""
     try:
@@ -81,7 +86,7 @@ patient = settings(deadline=None)
 @patient
 @given(st.binary(max_size=300))
 def test_any_bytes(content):
-    survives(parse_study, content, "s", Path())
+    survives(parse_study, content)
     in_file(load_fabric, content, "f.toml")
     in_file(load_prices, content, "p.toml")
     in_file(load_power, content, "w.toml")
@@ -92,7 +97,7 @@ def test_any_bytes(content):
 @given(st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=8), values, max_size=5))
 def test_studies_of_any_values(table):
     content = lines({k: v for k, v in {**MINIMUM, **table}.items() if v is not None})
-    survives(parse_study, content.encode("utf-8", "surrogatepass"), "s", Path())
+    survives(parse_study, content.encode("utf-8", "surrogatepass"))
 
 
 PARTS = ["cluster", "plan", "demand"]
@@ -105,7 +110,7 @@ def test_studies_of_any_options(part, data):
     key = data.draw(st.sampled_from(list(known)))
     table = {**MINIMUM, part: {**MINIMUM.get(part, {}), key: data.draw(scalars | values)}}
     content = lines(table).encode("utf-8", "surrogatepass")
-    scenario = survives(parse_study, content, "s", Path())
+    scenario = survives(parse_study, content)
     if scenario is not None:
         text = scenario.model_dump_json()
         assert Scenario.model_validate_json(text) == scenario
@@ -135,7 +140,7 @@ def test_studies_of_any_options(part, data):
 )
 def test_plans_of_any_degrees(plan, gpus, model):
     content = lines({**MINIMUM, "model": model, "gpus": gpus, "plan": plan})
-    scenario = survives(parse_study, content.encode(), "s", Path())
+    scenario = survives(parse_study, content.encode())
     if scenario is not None:
         job = survives(prepare, scenario)
         if job is not None:
@@ -199,5 +204,5 @@ def test_the_writer_of_these_tests_writes_toml(value):
 
 def test_a_study_of_another_encoding():
     with pytest.raises(InputError) as caught:
-        parse_study("model = 'x'".encode("utf-16"), "s", Path())
+        parse_study("model = 'x'".encode("utf-16"))
     assert str(caught.value) == "s: not UTF-8 text"

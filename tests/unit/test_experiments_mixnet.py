@@ -23,10 +23,10 @@ PUBLISHED = EXPERIMENTS.parents[1] / "shared" / "data" / "mixnet_published_mixtr
 
 @pytest.fixture(scope="module")
 def fig12():
-    """The experiment's modules: cells, topologies, tables."""
+    """The experiment's modules: cells, topologies, tables, run."""
     sys.path.insert(0, str(FIGURE_12))
     try:
-        names = ("cells", "topologies", "tables")
+        names = ("cells", "topologies", "tables", "run")
         yield dict(zip(names, map(importlib.import_module, names), strict=True))
     finally:
         sys.path.remove(str(FIGURE_12))
@@ -54,6 +54,14 @@ def small(fig12, experiment):
     """Mixtral 8x7B under the authors' assumptions, and its graph."""
     model = fig12["cells"].Model(experiment, "mixtral-8x7b", experiment.assumptions["authors"])
     return model, model.graph(0)
+
+
+def test_the_fast_check_simulates(fig12, experiment, steps):
+    """It is the cells that are stored, of steps that are simulated."""
+    run = fig12["run"]
+    found = run.simulate_some(experiment)
+    assert len(found) == 2
+    assert all(steps[cell] == pytest.approx(step_s, abs=1e-6) for cell, step_s in found.items())
 
 
 @pytest.fixture(scope="module", params=TOPOLOGIES, ids=lambda row: row["name"])

@@ -48,9 +48,13 @@ def test_every_run_has_a_name_of_its_own_and_a_source() -> None:
 
 
 def test_the_split_follows_the_names_alone() -> None:
-    """Within a class, sorted by hash, every second run calibrates: nobody chose which."""
-    for group in {(run.group, run.collection) for run in RUNS}:
-        inside = [run for run in RUNS if (run.group, run.collection) == group]
+    """Within a class, sorted by hash, every second run calibrates: nobody chose which.
+
+    Runs that were registered, and left out when they were opened, keep their place.
+    """
+    every = [*RUNS, *read_runs(REAL / "registered.toml")[0]]
+    for group in {(run.group, run.collection) for run in every}:
+        inside = [run for run in every if (run.group, run.collection) == group]
         inside.sort(key=lambda run: hashlib.sha256(run.name.encode()).hexdigest())
         parts = [run.part for run in inside]
         assert parts == ["calibrate" if i % 2 == 0 else "test" for i in range(len(parts))]
@@ -81,18 +85,19 @@ def fitted_run(run: Run) -> FittedPlan:
 
 
 def test_what_ran_fits_by_the_programs_own_check_or_says_why_not() -> None:
-    """The check that a user meets; only three runs of one report are beyond it."""
+    """The check that a user meets; five runs are beyond it, three of one report."""
     over = {}
     for run in RUNS:
         fitted = fitted_run(run)
         assert fitted.options.recompute == run.recompute
         assert (fitted.misfit is not None) == bool(run.misfit), f"{run.name}: {fitted.misfit}"
         if run.misfit:
-            over[run.name] = max(stage.total_bytes for stage in fitted.memory)
-    assert len(over) <= 3
-    assert {run.source for run in RUNS if run.misfit} <= {"llama-3"}
-    # within the error of the model, of a card of 85.5 GB
-    assert max(over.values()) < 85.5e9
+            peak = max(stage.total_bytes for stage in fitted.memory)
+            over[run.name] = peak / load_gpu(run.gpu_name).hbm_capacity_bytes
+    assert len(over) <= 5
+    assert sum(run.source == "llama-3" for run in RUNS if run.misfit) <= 3
+    # within the error of the model
+    assert max(over.values()) < 1.07
 
 
 def test_the_plan_of_deepseek_v3_fits_as_published() -> None:

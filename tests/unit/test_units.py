@@ -10,6 +10,7 @@ from lightloom.units import (
     SUFFIXES,
     parse_quantity,
     show_bytes,
+    show_change,
     show_column,
     show_count,
     show_number,
@@ -181,6 +182,23 @@ def test_a_column_has_one_number_of_decimals(values, texts):
 def test_parts_have_the_decimals_of_their_sum():
     assert show_column([16.812, 0.004, 18.0], total=23.22) == ["16.81", "0.00", "18.00"]
     assert show_column([4.0, None], total=6580.0, missing="?") == ["4", "?"]
+
+
+@pytest.mark.parametrize(
+    ("share", "spec", "text"),
+    [
+        (0.0634, "+.1f", "+6.3 %"),
+        (-0.0049, "+.1f", "-0.5 %"),
+        (-0.0004, "+.1f", "no change"),
+        (0.0004, ".1f", "no change"),
+        (-3.1e-6, ".2g", "no change"),
+        (4.4e-5, ".2g", "0.0044 %"),
+        (0.0, ".2g", "no change"),
+        (-0.002, "+.3g", "-0.2 %"),
+    ],
+)
+def test_a_change_that_rounds_to_nothing_is_none(share, spec, text):
+    assert show_change(share, spec) == text
 
 
 @pytest.mark.parametrize(

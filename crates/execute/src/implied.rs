@@ -1,12 +1,12 @@
 //! How many bytes a step implies, found from its columns alone, so that it checks what the run
 //! counts; and whether direct routes exist where they are needed.
 
-use crate::collective::Circulation;
 use crate::demand::{member_demand, remote_bytes};
 use crate::error::{ExecuteError, invalid, network as unfit};
 use crate::fabric::Fabric;
 use crate::index::{GroupKey, Index};
 use crate::network::{Pair, Placement};
+use crate::ways::Setting;
 use lightloom_model::{
     AllToAll, Collective, CollectiveKind, Payload, Peer, Role, RoleId, TaskGraph, TaskKind,
     WorkerId,
@@ -88,7 +88,9 @@ impl Step<'_> {
                 self.need_all_to_all_routes(payload, GroupKey { family, group })?;
                 continue;
             }
-            let circulation = Circulation::new(collective, groups, group);
+            let Self { graph, placement, fabric, .. } = *self;
+            let way = Setting { graph, placement, fabric }.way(collective, groups, group);
+            let circulation = way.circulation(collective, groups, group);
             total += u128::from(circulation.edge_bytes) * u128::from(circulation.edges);
             for (place, &worker) in members.iter().enumerate() {
                 let next = members[(place + 1) % members.len()];

@@ -40,6 +40,7 @@ mod testing;
 mod tests;
 mod timeline;
 mod turns;
+mod ways;
 
 pub use circuits::{CircuitStatistics, DecisionRecord, Decisions, Plugins};
 pub use collective::{ring_edge_bytes, ring_steps};

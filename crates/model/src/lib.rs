@@ -19,7 +19,7 @@ pub mod units;
 
 pub use choice::Choice;
 pub use invalid::Invalid;
-pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp};
+pub use network::{AllToAll, Circuit, LocalPace, NvSwitch, StartUp, SwitchSums};
 pub use ocs::{Allocator, Failures, Fibers, FirstAllToAll, RelayCost, SwitchTiming};
 pub use record::{Pairs, PerServer, Record};
 pub use task_graph::{

@@ -55,7 +55,51 @@ pub struct NvSwitch {
     /// Of collectives that gather or reduce.
     pub gather: LocalPace,
     /// Of all-reduces where switches add up and spread (NVLink SHARP), if they do.
-    pub reduce: Option<LocalPace>,
+    pub reduce: Option<SwitchSums>,
+}
+
+/// All-reduces by switches that add up what GPUs send, and spread the sum (NVLink SHARP).
+///
+/// A buffer goes through in rounds: each GPU is the head of a part of it, and each channel of a GPU
+/// takes a chunk of that part. The steps of a chunk follow each other, so that a round for each
+/// step is under way before the first one is done; and each chunk costs as much as so many bytes
+/// more. Of NCCL's chunks (2.30, `src/enqueue.cc`, `src/transport/nvls.cc`), the larger ones of
+/// larger buffers, the fastest is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchSums {
+    /// Rate that one GPU reaches, per direction.
+    pub gpu_rate: Rate,
+    /// Start-up latency of one operation.
+    pub latency: Duration,
+    /// Chunks that a GPU has under way at once.
+    pub channels: u32,
+    /// What a chunk costs beyond its bytes.
+    pub chunk_overhead: Bytes,
+}
+
+/// Bytes of a chunk.
+const CHUNKS: [u64; 4] = [128 << 10, 64 << 10, 32 << 10, 16 << 10];
+
+impl SwitchSums {
+    /// Time of adding up the buffers of so many GPUs in each of so many servers: each sends its
+    /// buffer once and the sum of its share, `(n + 1) / n` of the buffer for the `2 (n - 1) / n`
+    /// of a ring. Several servers send each other the sums meanwhile, which is not in it.
+    pub fn time(&self, buffer: u64, gpus: u32, servers: u32) -> Duration {
+        if buffer == 0 {
+            return Duration::ZERO;
+        }
+        // added up and spread; between servers also sent there and back
+        let steps = if servers == 1 { 2 } else { 4 };
+        let together = u128::from(self.channels) * u128::from(gpus);
+        let moved = |chunk: u64| {
+            let round = u128::from(buffer).min(together * u128::from(chunk));
+            let of_gpu =
+                (u128::from(buffer) + steps * round) * u128::from(gpus + 1) / u128::from(gpus);
+            of_gpu * u128::from(chunk + self.chunk_overhead.0) / u128::from(chunk)
+        };
+        let least = CHUNKS.map(moved).into_iter().min().unwrap_or(0);
+        self.latency + self.gpu_rate.transmission(Bytes(u64::try_from(least).unwrap_or(u64::MAX)))
+    }
 }
 
 /// An NVSwitch as it is written: what gathers has the pace of everything, where it is not said.
@@ -69,6 +113,10 @@ struct NvSwitchPaces {
     reduce_rate_bps: Option<Rate>,
     #[serde(default)]
     reduce_latency_ps: Duration,
+    #[serde(default)]
+    reduce_channels: u32,
+    #[serde(default)]
+    reduce_chunk_overhead: u64,
 }
 
 impl From<NvSwitchPaces> for NvSwitch {
@@ -81,10 +129,11 @@ impl From<NvSwitchPaces> for NvSwitch {
                 latency: written.gather_latency_ps.unwrap_or(latency),
                 peer: written.gather_peer_ps,
             },
-            reduce: written.reduce_rate_bps.map(|gpu_rate| LocalPace {
+            reduce: written.reduce_rate_bps.map(|gpu_rate| SwitchSums {
                 gpu_rate,
                 latency: written.reduce_latency_ps,
-                peer: Duration::ZERO,
+                channels: written.reduce_channels,
+                chunk_overhead: Bytes(written.reduce_chunk_overhead),
             }),
         }
     }
@@ -99,14 +148,13 @@ impl NvSwitch {
 
     /// Time of a collective in which the busiest GPU moves so many bytes around so many others.
     ///
-    /// Where it adds up the buffers of `n` GPUs, switches may do so instead: each GPU sends its
-    /// buffer once and the sum of its share, `(n + 1) / n` of the buffer for the `2 (n - 1) / n` of
-    /// a ring. The faster one is taken, as NCCL does.
+    /// Where it adds up their buffers, of which a ring moves `2 (n - 1) / n`, switches may do so
+    /// instead. The faster one is taken, as NCCL does.
     pub fn collective(&self, bytes_per_gpu: u64, peers: u32, adds_up: bool) -> Duration {
         let ring = self.gather.time(bytes_per_gpu, peers);
-        let Some(reduce) = self.reduce.filter(|_| adds_up && peers > 0) else { return ring };
-        let moved = u128::from(bytes_per_gpu) * (u128::from(peers) + 2) / (2 * u128::from(peers));
-        ring.min(reduce.time(u64::try_from(moved).unwrap_or(u64::MAX), 0))
+        let Some(sums) = self.reduce.filter(|_| adds_up && peers > 0) else { return ring };
+        let buffer = u128::from(bytes_per_gpu) * u128::from(peers + 1) / (2 * u128::from(peers));
+        ring.min(sums.time(u64::try_from(buffer).unwrap_or(u64::MAX), peers + 1, 1))
     }
 }
 
@@ -192,20 +240,46 @@ mod tests {
         assert_eq!(StartUp::default().of_all_to_all(9, true), Duration::ZERO);
     }
 
+    fn sums(gpu_rate: Rate) -> SwitchSums {
+        let latency = Duration(3);
+        SwitchSums { gpu_rate, latency, channels: 16, chunk_overhead: Bytes(0) }
+    }
+
     #[test]
     fn switches_add_up_where_that_is_faster_than_a_ring() {
         let gather = LocalPace { gpu_rate: FAST, latency: Duration(0), peer: Duration(0) };
-        let reduce = LocalPace { gpu_rate: Rate(FAST.0 / 2), latency: Duration(3), ..gather };
-        let inside = NvSwitch { all_to_all: gather, gather, reduce: Some(reduce) };
-        // of a buffer of 800 bytes among 8: 1,400 around a ring, or 900 at half of the rate
-        assert_eq!(inside.collective(1_400, 7, true), Duration(1_400));
-        let fast = NvSwitch { reduce: Some(LocalPace { gpu_rate: FAST, ..reduce }), ..inside };
-        assert_eq!(fast.collective(1_400, 7, true), Duration(903));
-        assert_eq!(fast.collective(1_400, 7, false), Duration(1_400));
+        let inside = NvSwitch { all_to_all: gather, gather, reduce: Some(sums(Rate(FAST.0 / 2))) };
+        // of a buffer of 8 GB among 8: 14 around a ring, or 9 and two rounds at half of the rate
+        let (ring, gb) = (14_000_000_000, 1_000_000_000);
+        assert_eq!(inside.collective(ring, 7, true), Duration(ring));
+        let fast = NvSwitch { reduce: Some(sums(FAST)), ..inside };
+        let rounds = 2 * 8 * 16 * (16 << 10) * 9 / 8;
+        assert_eq!(fast.collective(ring, 7, true), Duration(9 * gb + rounds + 3));
+        assert_eq!(fast.collective(ring, 7, false), Duration(ring));
         // among two, a ring moves half as much
-        assert_eq!(fast.collective(800, 1, true), Duration(800));
+        assert_eq!(fast.collective(8 * gb, 1, true), Duration(8 * gb));
         assert_eq!(fast.collective(0, 7, true), Duration::ZERO);
         assert_eq!(NvSwitch { reduce: None, ..inside }.collective(5, 7, true), Duration(5));
+    }
+
+    #[test]
+    fn smaller_buffers_go_through_in_smaller_chunks() {
+        // a chunk costs 16 KiB more; a round of 16 KiB chunks is 2 MiB of 8 GPUs with 16 channels
+        let dear = SwitchSums { chunk_overhead: Bytes(16 << 10), ..sums(FAST) };
+        for (buffer, servers, chunk, steps) in [
+            (4_u64 << 30, 1, 128, 2),
+            (4 << 30, 2, 128, 4),
+            (128 << 20, 1, 64, 2),
+            (128 << 20, 2, 64, 4),
+            (16 << 20, 1, 32, 2),
+        ] {
+            let round = 8 * 16 * (chunk << 10);
+            let moved = (buffer + steps * round) * 9 / 8 * (chunk + 16) / chunk;
+            assert_eq!(dear.time(buffer, 8, servers), Duration(moved + 3), "{buffer}");
+        }
+        // a buffer of less than a round is a round
+        assert_eq!(sums(FAST).time(80, 8, 1), Duration(3 * 90 + 3));
+        assert_eq!(dear.time(0, 8, 1), Duration::ZERO);
     }
 
     #[test]

@@ -56,7 +56,9 @@ def _unknown_option(option: str, context: Any, command: str) -> str:
     names = [name for parameter in getattr(named, "params", []) for name in _names(parameter)]
     if (called := ours(option, names)) is not None:
         return f"no option {option}; here it is {called}; see {command} --help"
-    return f"no option {option}{did_you_mean(option, names)}; see {command} --help"
+    words = [name.removeprefix("--") for name in names if name.startswith("--")]
+    hint = did_you_mean(option.lstrip("-"), words).replace("'", "'--", 1)
+    return f"no option {option}{hint}; see {command} --help"
 
 
 def _names(parameter: Any) -> list[str]:

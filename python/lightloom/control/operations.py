@@ -24,6 +24,7 @@ from lightloom.control.documents import Document, change_as_json, region_as_json
 from lightloom.control.journal import ChangeReason
 from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.refusals import RequestError, StateError
+from lightloom.control.region_light import still_lit
 from lightloom.control.remap import plan_remap
 from lightloom.control.report import ChangeReport
 from lightloom.errors import InputError, echo
@@ -372,6 +373,9 @@ async def apply(
 ) -> Document:
     """Make a planned change; return what came of it, for a person and a program.
 
+    What is left of circuits that were deleted in part before counts as not done: whoever pulls a
+    fiber after a change reads what it printed.
+
     Parameters
     ----------
     controller
@@ -402,7 +406,10 @@ async def apply(
         adopted = await controller.adopt(why, seen)
         return {"result": "adopted", "after": list(map(str, sorted(adopted))), "failed": {}}
     why = replace(why, text=in_window(controller, planned.why, at_once=at_once))
-    return report_as_json(await change(wanted, why, planned.kind, planned.conflicts, seen))
+    report = await change(wanted, why, planned.kind, planned.conflicts, seen)
+    failed = still_lit(controller, controller.left() - wanted) | dict(report.failed)
+    result = "partial" if failed and report.result == "done" else report.result
+    return report_as_json(replace(report, result=result, failed=failed))
 
 
 def fold_demand(controller: RegionController, body: bytes) -> npt.NDArray[np.uint64]:

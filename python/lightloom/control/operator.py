@@ -24,12 +24,13 @@ from lightloom.control.documents import Document
 from lightloom.control.members import ServiceMember
 from lightloom.control.operations import PlannedChange, Target
 from lightloom.control.refusals import RegionFileError, ServiceError
-from lightloom.control.region_file import RegionFile, read_tables
+from lightloom.control.region_file import RegionFile, read_region, read_tables
 from lightloom.control.running import open_region, running
 from lightloom.control.service import is_free, is_served
 from lightloom.control.session import RegionSession
 from lightloom.control.token import ClientRole, token_for
 from lightloom.control.wire import Frame
+from lightloom.errors import InputError, LightloomError
 from lightloom.inputs.files import shown_path
 
 #: seconds that a request of an operator may take: a change may be tried again
@@ -149,6 +150,38 @@ async def serving(path: Path) -> AsyncIterator[ServedOperator | None]:
     tls = _trust(file.serve.tls_certificate, folder)
     async with ControlClient(address, token, tls=tls, timeout_s=_TIMEOUT_S) as client:
         yield ServedOperator(client)
+
+
+async def rules_change(path: Path, file: RegionFile | None = None) -> str:
+    """Return how the rules of a region's files differ from those that its service decides by.
+
+    Parameters
+    ----------
+    path, file
+        The region's file, and what was read of it; without, it is read where a service listens.
+
+    Returns
+    -------
+    str
+        A line that says what to do; empty where they are the same, nobody serves the region, or
+        its service does not say.
+    """
+    try:
+        async with serving(path) as served:
+            rules = None if served is None else served.client.region.get("rules")
+    except LightloomError:  # who may not ask it may still look at the switches
+        return ""
+    if rules is None:
+        return ""
+    until = "until lightloom control serve is started again, it decides by what it read then"
+    try:
+        found = read_region(path) if file is None else file
+    except InputError as error:
+        return f"the service would not start by these files ({error}); {until}"
+    if found.rules.fingerprint == rules:
+        return ""
+    name = shown_path(path if found.fabric is None else path.parent / found.fabric)
+    return f"{name} has changed since the service was started; {until}"
 
 
 def _trust(certificate: Path | None, folder: Path) -> ssl.SSLContext | None:

@@ -6,10 +6,10 @@ import functools
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from pydantic import BeforeValidator, Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from lightloom.control.change import ConflictMode
 from lightloom.control.change_window import ChangeWindow, zone_of
@@ -24,16 +24,15 @@ from lightloom.inputs.files import shown_path
 from lightloom.inputs.formats import read_toml
 from lightloom.inputs.strict import File, Name, Strict, Switch, Whole, check, quantity
 from lightloom.schedule.circuit_rules import (
-    LINK_UP_WORDS,
-    SWITCHING_WORDS,
     CircuitRules,
+    LinkUpTime,
+    SwitchingTime,
     link_up_time_s,
     switching_times_s,
 )
 from lightloom.schedule.record_fields import keys_of, with_keys
 from lightloom.schedule.records import Policy, Region, RelayCost, SwitchTiming
 from lightloom.schedule.relay_cost import relay_default
-from lightloom.units import parse_quantity
 
 if TYPE_CHECKING:
     from lightloom.fabric.reconfiguration import CircuitRegion
@@ -46,25 +45,6 @@ _PATHS_OF_URL = ("ca_file", "known_hosts")
 RULES = ("rates", "policy", "timing", "relay")
 #: a name that is part of file names: no folder, no hidden file, nothing that a shell expands
 _REGION_NAME = re.compile(r"[^\W_][\w.-]*")
-
-
-def _or_words(words: tuple[str, ...]) -> BeforeValidator:
-    """Read a time in seconds, or one of a few words."""
-
-    def read(value: Any) -> Any:
-        if value in words:
-            return value
-        try:
-            return parse_quantity(value, "second", "quantity")
-        except InputError as error:
-            raise ValueError(str(error).removeprefix("quantity: ")) from None
-
-    return BeforeValidator(read)
-
-
-_Time = Annotated[float, Field(ge=0, le=1e6)]
-SwitchingTime = Annotated[Literal["measured", "measured-p99"] | _Time, _or_words(SWITCHING_WORDS)]
-LinkUpTime = Annotated[Literal["measured"] | _Time, _or_words(LINK_UP_WORDS)]
 
 
 class Section(Strict):

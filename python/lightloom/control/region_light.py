@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lightloom.control.controller import RegionController
 from lightloom.control.loss_trend import LowestLoss, growth_alarms
 from lightloom.control.optics import LossBudget, alarms_of, equipment_alarms, loss_budget
-from lightloom.control.port_map import PlacedConnect
+from lightloom.control.port_map import NicPair, PlacedConnect
+from lightloom.control.report import half_deleted
 
 
 def light_of(controller: RegionController) -> list[LossBudget]:
@@ -44,6 +47,13 @@ def region_alarms(controller: RegionController) -> dict[str, str]:
         **alarms_of(circuits, controller.port_map, controller.statuses, limits),
         **_leftovers(controller),
     }
+
+
+def still_lit(controller: RegionController, circuits: Iterable[NicPair]) -> dict[NicPair, str]:
+    """Return why each of some circuits that were deleted in part, as far as is known, is lit."""
+    left = frozenset(circuits)
+    words = dict.fromkeys(sorted(left), "deleted in part, and its switch does not answer")
+    return words | half_deleted(left, controller.port_map, controller.observed)
 
 
 def _leftovers(controller: RegionController) -> dict[str, str]:

@@ -25,8 +25,9 @@ from lightloom.control.operator_requests import OperatorRequests
 from lightloom.control.port_map import NicPair, PortMap
 from lightloom.control.recording import Listener
 from lightloom.control.refusals import ControlError, RequestError, StateError
+from lightloom.control.region_light import still_lit
 from lightloom.control.remap import lost_circuits, remap
-from lightloom.control.report import ChangeReport, RegionState, half_deleted
+from lightloom.control.report import ChangeReport, RegionState
 from lightloom.control.request_fields import (
     check_keys,
     flag_of,
@@ -240,6 +241,7 @@ class RegionSession:
             "servers": list(self.controller.port_map.servers),
             "ranks": self.controller.decider.ranks,
             "revision": self.controller.lease.revision,
+            "rules": self.controller.region.rules.fingerprint,
             "state": str(self.controller.state),
         }
 
@@ -373,9 +375,7 @@ class RegionSession:
         if controller.state is RegionState.UNKNOWN:
             return {str(circuit): "the state of its switch is unknown" for circuit in sorted(lost)}
         report = await self.change(lost, lambda: controller.remove(lost, reason))
-        left = self.failures.leftovers()
-        lit = dict.fromkeys(left, "deleted in part, and its switch does not answer")
-        lit |= half_deleted(left, controller.port_map, controller.observed) | dict(report.failed)
+        lit = still_lit(controller, self.failures.leftovers()) | dict(report.failed)
         return {str(circuit): problem for circuit, problem in sorted(lit.items())}
 
     async def _demand(self, member: ServiceMember, frame: Frame) -> Document:

@@ -172,6 +172,11 @@ class Chronos(FabricOptions):
             )
         if self.delayed == "all" and not self.straggler_s:
             raise FabricError("delayed = all is for members that are late: give straggler_s, too")
+        if self.kept != "no" and "held" in self.model_fields_set and not self.held:
+            raise FabricError(
+                f"held = off: kept = {self.kept} holds circuits of rings as well: expected held ="
+                " on, or kept = no"
+            )
         for name, is_set in (("held", self.held), ("kept", self.kept != "no")):
             if (self.slot_s is not None or self.lower_slots_s) and is_set:
                 text = "is for slots as long as what they carry: leave out slot_s"

@@ -7,9 +7,9 @@ on the command line before anything is simulated, so that this module imports no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from lightloom import plugins
 from lightloom.errors import FabricError, echo, expected_one_of
@@ -20,11 +20,10 @@ from lightloom.fabric.option_types import (
     Quantity,
     Spares,
     Switch,
-    parse_named,
 )
 from lightloom.hardware import switch_names, switch_technology
 from lightloom.inputs.fields import Choices, OneOf
-from lightloom.schedule.circuit_rules import LINK_UP_WORDS, SWITCHING_WORDS
+from lightloom.schedule.circuit_rules import LinkUpTime, SwitchingTime
 from lightloom.schedule.named_sets import (
     ALLOCATION_METHODS,
     FIRST_ALL_TO_ALL_MODES,
@@ -33,15 +32,6 @@ from lightloom.schedule.named_sets import (
 )
 from lightloom.schedule.record_fields import keys_of, with_keys
 from lightloom.schedule.records import SwitchTiming
-
-
-def _or_words(words: tuple[str, ...]) -> BeforeValidator:
-    """Accept a quantity or one of a few words."""
-
-    def read(value: Any, info: ValidationInfo) -> Any:
-        return value if value is None or value in words else parse_named(value, info, words)
-
-    return BeforeValidator(read)
 
 
 def _allocators() -> Sequence[str]:
@@ -98,10 +88,7 @@ class CircuitOptions(OptionModel):
         description="What the first all-to-all of a forward pass does: reuse the held circuits, "
         "block until its demand is known, or predict it.",
     )
-    fixed_s: Annotated[
-        Annotated[float, Field(ge=0)] | Literal["measured", "measured-p99"] | None,
-        _or_words(SWITCHING_WORDS),
-    ] = Field(
+    fixed_s: SwitchingTime | None = Field(
         None,
         description="Switching time: a time, 'measured' (mean by number of pairs) or "
         "'measured-p99'; by default the longest reported for the technology.",
@@ -114,9 +101,7 @@ class CircuitOptions(OptionModel):
     control_s: Quantity = Field(
         0.0, description="Time in which a reconfiguration is decided and commanded."
     )
-    link_up_s: Annotated[
-        Annotated[float, Field(ge=0)] | Literal["measured"], _or_words(LINK_UP_WORDS)
-    ] = Field(
+    link_up_s: LinkUpTime = Field(
         "measured",
         description="Time until a new link carries traffic after its circuit has settled; by "
         "default as 'measured' on a NIC of today, 5.67 s. The MixNet paper leaves it out: 0.",

@@ -164,6 +164,8 @@ class Cluster:
             gather_peer_ps=to_ps(links.nvlink_gather_peer_s),
             reduce_rate_bps=to_bps(self.nvlink_gbps * links.nvlink_reduce_efficiency) or None,
             reduce_latency_ps=to_ps(links.nvlink_reduce_start_up_s),
+            reduce_channels=round(links.nvlink_reduce_channels),
+            reduce_chunk_overhead=round(links.nvlink_reduce_overhead_bytes),
         )
 
     def start_up(self) -> StartUp:

@@ -31,6 +31,8 @@ from lightloom.hardware.values import (
 #: begin of names of what switches that add up reach, beside those of ``InsideServerTable``
 REDUCE = "reduce_"
 
+#: channels, and bytes of a chunk, at most
+_MAX_COUNT = 1 << 20
 #: ways to describe the interconnect
 INTERCONNECTS = ("measured", "ideal")
 
@@ -55,10 +57,12 @@ class InsideServerTable(Table):
 
 
 class ReductionTable(Table):
-    """Switches inside a server that add up what they pass on (NVLink SHARP)."""
+    """Switches inside a server that add up what they pass on (NVLink SHARP), in chunks."""
 
     efficiency: Value
     start_up_s: Value
+    channels: Value
+    overhead_bytes: Value
 
 
 class BetweenServersTable(Table):
@@ -187,6 +191,8 @@ class Interconnect:
         takes part.
     nvlink_reduce_efficiency, nvlink_reduce_start_up_s
         Of all-reduces inside a server by switches that add up; 0: they do not, and rings do.
+    nvlink_reduce_channels, nvlink_reduce_overhead_bytes
+        Chunks that a GPU has under way through them, and what a chunk costs beyond its bytes.
     nic_efficiency
         Of a NIC, whatever it is connected to.
     message_start_up_s
@@ -203,6 +209,8 @@ class Interconnect:
     nvlink_gather_peer_s: float = 0.0
     nvlink_reduce_efficiency: float = 0.0
     nvlink_reduce_start_up_s: float = 0.0
+    nvlink_reduce_channels: float = 0.0
+    nvlink_reduce_overhead_bytes: float = 0.0
     nic_efficiency: float = 1.0
     message_start_up_s: float = 0.0
     all_to_all_start_up_s: float = 0.0
@@ -224,6 +232,8 @@ class Interconnect:
                 raise FabricError(f"{name} = {value:g}: expected a share above 0, up to 1")
             if name.endswith("_s") and not 0 <= value <= 1:
                 raise FabricError(f"{name} = {value:g}: expected a time from 0 to 1 s")
+            if name.endswith(("_channels", "_bytes")) and not 0 <= value <= _MAX_COUNT:
+                raise FabricError(f"{name} = {value:g}: expected a number from 0 to {_MAX_COUNT}")
 
     @classmethod
     def named(cls, name: str, gpu: str) -> Self:

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from lightloom.errors import FabricError
 from lightloom.fabric.base import (
     circuit_all_to_all,
     eps_of,
@@ -29,6 +28,7 @@ from lightloom.fabric.network import Eps, Network
 from lightloom.fabric.reconfiguration import CircuitRegion, Reconfiguration
 from lightloom.fabric.regional_circuits import PacketNics, RegionalCircuits
 from lightloom.fabric.tree import Tree, plan_tree, tree_links, tree_switches
+from lightloom.units import show_things
 
 
 class MixNet(RegionalCircuits, MixNetOptions):
@@ -86,7 +86,7 @@ class MixNet(RegionalCircuits, MixNetOptions):
         cluster = self.adapt(cluster)
         region = self.regions(self.name, cluster, context)
         nics = self._packet_nics(cluster)
-        self._check_eps(nics.each)
+        self.check_links(self.name, self.failures().eps_nics, nics.each, "EPS NICs")
         lost = self.not_spared(region, self.failures()) if self.failed else None
         ocs = self.ocs(cluster, nics, region, lost)
         return network_of(
@@ -101,17 +101,6 @@ class MixNet(RegionalCircuits, MixNetOptions):
         there = {server for server in self.failures().servers if server < cluster.servers}
         return dataclasses.replace(eps, replaced=tuple(sorted(there)))
 
-    def _check_eps(self, nics: int) -> None:
-        """Refuse failures that leave a server without EPS, which only a controller works around."""
-        eps = set(map(tuple, self.failures().eps_nics))
-        for server in sorted({server for server, _ in eps}):
-            if nics <= sum(other == server for other, _ in eps):
-                raise FabricError(
-                    f"{self.name}: all EPS NICs of server {server} ({nics}) have failed; lightloom "
-                    "control relays its traffic through an optical peer, which is not simulated: "
-                    f"leave one of them, or name server:{server}, which a spare one replaces"
-                )
-
     def bill_of_materials(
         self,
         cluster: Cluster,
@@ -125,10 +114,11 @@ class MixNet(RegionalCircuits, MixNetOptions):
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
         circuits = self.circuit_switches(cluster, network)
-        servers = cluster.servers + self.spare_servers * (circuits.count // circuits.planes)
+        servers = cluster.servers + self.spares(circuits)
         tree, eps = self._tree(cluster, servers), self._eps_cluster(cluster)
         links = tree_links(tree, servers, counting.tiers)
-        conventions = {"spare": f"NICs and ports of {servers - cluster.servers} servers"}
+        spare = show_things(servers - cluster.servers, "server")
+        conventions = {"spare": f"NICs and ports of {spare}"}
         lines = [
             *nic_lines(servers * tree.nics, eps.rate_gbps, counting),
             *eps_lines(links, eps.rate_gbps, counting),

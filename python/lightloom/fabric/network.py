@@ -29,8 +29,9 @@ class NvSwitch:
 
     The first two are of all-to-alls and copies, ``gather_rate_bps`` and ``gather_latency_ps`` of
     collectives that gather or reduce: the same where not given. ``gather_peer_ps`` is what each
-    other GPU that takes part adds to their latency. The last two are of all-reduces where switches
-    add up, which they do where there is a rate.
+    other GPU that takes part adds to their latency. The last four are of all-reduces where switches
+    add up, which they do where there is a rate: in chunks, of which a GPU has one per channel under
+    way, each as costly as ``reduce_chunk_overhead`` bytes more.
     """
 
     gpu_rate_bps: int
@@ -40,6 +41,8 @@ class NvSwitch:
     gather_peer_ps: int = 0
     reduce_rate_bps: int | None = None
     reduce_latency_ps: int = 0
+    reduce_channels: int = 0
+    reduce_chunk_overhead: int = 0
 
     @property
     def collective_rate_bps(self) -> int:

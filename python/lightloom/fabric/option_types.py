@@ -6,13 +6,12 @@ An unknown key, a wrong type and a value out of range are one-line ``FabricError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic import ValidationInfo as Info
 
-from lightloom.errors import MAX_ECHO, FabricError, InputError, did_you_mean, echo
+from lightloom.errors import FabricError, InputError, echo
 from lightloom.inputs.strict import Strict, comma_list
 from lightloom.inputs.strict import Switch as Switch  # noqa: PLC0414 - options have it from here
 from lightloom.units import SUFFIXES, parse_quantity
@@ -21,27 +20,24 @@ from lightloom.units import SUFFIXES, parse_quantity
 MAXIMUM = 1e6
 
 
-def parse_named(value: Any, info: Info, words: Iterable[str] = ()) -> float:
+def parse_named(value: Any, info: Info) -> float:
     """Parse a quantity in the unit that the suffix of the field's name stands for.
 
     Raises
     ------
     FabricError
-        If it is no such quantity; ``words`` are what else may be given.
+        If it is no such quantity.
     """
     name = info.field_name or ""
     unit = next(unit for suffix, unit in SUFFIXES.items() if name.endswith(suffix))
-    also = "".join(f", or '{word}'" for word in words)
-    if isinstance(value, str):
-        also += did_you_mean(value[:MAX_ECHO], words)
     if not isinstance(value, int | float | str):
         raise FabricError(f"{name}: expected a number or text with a unit, got {echo(value)}")
     try:
         number = parse_quantity(value, unit, name)
     except InputError as error:
-        raise FabricError(f"{error}{also}") from None
+        raise FabricError(str(error)) from None
     if abs(number) > MAXIMUM:
-        raise FabricError(f"{name} = {echo(value)}: expected at most {MAXIMUM:.0e} {unit}{also}")
+        raise FabricError(f"{name} = {echo(value)}: expected at most {MAXIMUM:.0e} {unit}")
     return number
 
 

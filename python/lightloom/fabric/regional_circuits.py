@@ -9,6 +9,7 @@ expert parallelism, and what of them has no circuit.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -272,6 +273,35 @@ class RegionalCircuits(CircuitOptions):
             technology=self.technology,
             availability=switch_technology(self.technology).availability,
         )
+
+    def check_links(self, name: str, lost: Sequence[tuple[int, int]], each: int, what: str) -> None:
+        """Refuse failures that leave a server no link to packet switches.
+
+        Parameters
+        ----------
+        name
+            Of the fabric.
+        lost, each, what
+            Links to packet switches that have failed, as (server, link), those of a server, and
+            what messages call them.
+
+        Raises
+        ------
+        FabricError
+            Naming the first such server.
+        """
+        counts = Counter(server for server, _ in set(map(tuple, lost)))
+        for server, count in sorted(counts.items()):
+            if count >= each:
+                raise FabricError(
+                    f"{name}: all {what} of server {server} ({each}) have failed; lightloom "
+                    "control relays its traffic through an optical peer, which is not simulated: "
+                    f"leave one of them, or name server:{server}, which a spare one replaces"
+                )
+
+    def spares(self, switches: Switches) -> int:
+        """Spare servers on circuit switches, of which each plane has as many."""
+        return self.spare_servers * (switches.count // switches.planes)
 
     def not_spared(self, region: RegionOfServer, failures: Failures) -> Failures:
         """What has failed less the servers that a spare one on their circuit switch replaces."""

@@ -8,8 +8,7 @@ of its parts in the lists of prices and powers, or what the file says.
 With a table ``[circuits]`` some NICs of every server end at circuit switches of its region instead
 (:mod:`lightloom.fabric.regional_circuits`), which carry all-to-alls of expert parallelism.
 
-Left out: paths longer than the shortest ones, links whose directions differ; with circuits, parts
-that have failed and spare servers.
+Left out: paths longer than the shortest ones, links whose directions differ.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from lightloom.fabric.regional_circuits import PacketNics, RegionalCircuits
 from lightloom.fabric.topology_graph import TopologyGraph, topology_graph
 from lightloom.fabric.topology_options import SERVERS, LinkRule, Rules, SwitchTier, Tiers
 from lightloom.schedule import Failures
-from lightloom.units import to_ps
+from lightloom.units import show_things, to_ps
 
 
 def _of_components(value: dict[str, float]) -> dict[str, float]:
@@ -79,8 +78,9 @@ class Topology(FabricOptions):
     ecmp: Share | None = ECMP
     failed: PartNames = Field(
         (),
-        description="Parts that are never used: nic:2/1 (server/NIC), eps:2/9 (server/link),"
-        " plane:0, or server:3, which a spare one in its place replaces.",
+        description="Parts that are never used: nic:2/1 (server/NIC; an optical one where there are"
+        " circuits), eps:2/9 (server/link), plane:0, or server:3, which a spare one in its place"
+        " replaces; it has no circuits unless spare_servers suffice.",
     )
     prices_usd: OfParts = Field(
         {}, description="Prices of parts by name; by default those of the price list."
@@ -93,11 +93,8 @@ class Topology(FabricOptions):
     )
 
     @model_validator(mode="after")
-    def _circuits_are_whole(self) -> Self:
-        if self.circuits is not None and self.failed:
-            raise FabricError("failed: expected none with [circuits]")
-        if self.circuits is not None and self.circuits.spare_servers:
-            raise FabricError("circuits.spare_servers: expected none, which links do not join")
+    def _failed_parts_are_named(self) -> Self:
+        self.failures()
         return self
 
     def __hash__(self) -> int:
@@ -179,10 +176,6 @@ class Topology(FabricOptions):
         given = self.circuits.model_dump(exclude_unset=True)
         return self.replace(label=self.name, circuits=given | options)
 
-    def without(self, lost: Failures, /) -> Self | None:
-        """Return it without more parts; ``None`` with circuits, whose parts are not named."""
-        return None if self.circuits is not None else super().without(lost)
-
     def network(self, cluster: Cluster, context: FabricContext | None = None) -> Network:
         """Return the network for the core; where ``circuits.split`` is left open it is on.
 
@@ -205,7 +198,9 @@ class Topology(FabricOptions):
             spread = packet_all_to_all(self.all_to_all, cluster, context, planes)
         else:
             region = self.circuits.regions(self.name, cluster, context)
-            ocs = self.circuits.ocs(cluster, self._reached(cluster), region)
+            lost = self._lost_by_regions(self.circuits, graph, cluster) if self.failed else None
+            lost = lost and self.circuits.not_spared(region, lost)
+            ocs = self.circuits.ocs(cluster, self._reached(cluster), region, lost)
             parts.append(ocs)
             notes += self.circuits.notes(ocs)
             spread = circuit_all_to_all(self.all_to_all)
@@ -231,29 +226,53 @@ class Topology(FabricOptions):
             bundles=np.column_stack(columns).astype(np.uint64),
             layers=tuple(_layer(rule) for rule in self.links),
             reached=uplink_efficiency() if self.ecmp is None else self.ecmp,
-            failed=self._failed_links(graph, cluster),
+            failed=() if self.circuits is not None else self._failed_links(graph, cluster),
             tiers=tuple((tier.name, tier.first, tier.count) for tier in graph.tiers.values()),
             planes=graph.planes,
         )
 
     def _failed_links(self, graph: TopologyGraph, cluster: Cluster) -> tuple[tuple[int, int], ...]:
-        """Links of servers that are lost, as (server, link)."""
-        lost, nics, links = self.failures(), cluster.nics_per_server, graph.links_per_server
-        each = links // nics
-        named = [(server, nic * each + link) for server, nic in lost.nics for link in range(each)]
+        """Links of servers that are lost, as (server, link); with circuits no NIC is named here."""
+        lost, nics, links = self.failures(), self.packet_nics(cluster), graph.links_per_server
+        each, are_optical = links // nics, self.circuits is not None
+        on_links = () if are_optical else lost.nics
+        named = [(server, nic * each + link) for server, nic in on_links for link in range(each)]
         named += lost.eps_nics
         if any(server >= graph.servers or link >= links for server, link in named) or any(
             server >= graph.servers for server in lost.servers
         ):
+            beside = " beside those of circuits" if are_optical else ""
             raise FabricError(
                 f"{self.name}: failed: {lost.parts}: expected parts of {graph.servers} servers with"
-                f" {nics} NICs of {each} links"
+                f" {nics} NICs of {show_things(each, 'link')}{beside}"
             )
-        check_planes(self.name, lost, graph.planes)
-        on_plane = graph.ports(nics) // graph.switches
-        of_planes = np.argwhere(np.isin(on_plane, list(lost.planes)))
-        named += [(int(server), int(link)) for server, link in of_planes]
+        if self.circuits is None or self.circuits.planes is None:
+            check_planes(self.name, lost, graph.planes)
+            on_plane = graph.ports(nics) // graph.switches
+            of_planes = np.argwhere(np.isin(on_plane, list(lost.planes)))
+            named += [(int(server), int(link)) for server, link in of_planes]
         return tuple(sorted(set(named)))
+
+    def _lost_by_regions(
+        self, circuits: RegionalCircuits, graph: TopologyGraph, cluster: Cluster
+    ) -> Failures:
+        """What has failed as regions name it: planes are those of circuits, where there are such.
+
+        Raises
+        ------
+        FabricError
+            If a part is not there, or a server has no link left.
+        """
+        lost, links = self.failures(), self._failed_links(graph, cluster)
+        planes = () if circuits.planes is None else lost.planes
+        for server, nic in [*lost.nics, *((0, plane) for plane in planes)]:
+            if server >= cluster.servers or nic >= circuits.ports:
+                raise FabricError(
+                    f"{self.name}: failed: {lost.parts}: expected parts of {cluster.servers}"
+                    f" servers with {circuits.ports} optical NICs"
+                )
+        circuits.check_links(self.name, links, graph.links_per_server, "links")
+        return dataclasses.replace(lost, eps_nics=links, planes=planes)
 
     def rate_of(self, rule: LinkRule, cluster: Cluster) -> float:
         """Rate of a link in Gb/s; ``cluster`` as :meth:`adapt` returns it."""
@@ -298,24 +317,28 @@ class Topology(FabricOptions):
     ) -> Bill:
         """Return NICs, ports, what ends links, and fibers: those of all links that are described.
 
-        With circuits, what is of them as well; regions share circuit switches as their ports fit.
+        With circuits, what is of them as well, and what joins spare servers; regions share circuit
+        switches as their ports fit.
 
         Raises
         ------
         FabricError
-            If a switch has more links than ports.
+            If a switch has more links than ports, or the file joins fewer servers.
         """
         cluster, counting = self.adapt(cluster), counting or Counting()
-        graph = self.graph(cluster.servers)
+        circuits = self.circuits
+        switches = None if circuits is None else circuits.circuit_switches(cluster, network)
+        spare = 0 if circuits is None or switches is None else circuits.spares(switches)
+        servers = cluster.servers + spare
+        graph = self._graph_with_spares(cluster.servers, spare)
         links = self.links_of_rules(graph)
-        packet_nics = cluster.servers * self.packet_nics(cluster)
-        lines = nic_lines(packet_nics, cluster.rate_gbps, counting)
+        lines = nic_lines(servers * self.packet_nics(cluster), cluster.rate_gbps, counting)
         for rule, count in zip(self.links, links, strict=True):
             lines += self._lines(rule, int(count), cluster, counting)
         boxes = [self._boxes(name, graph, cluster) for name in graph.tiers]
-        if self.circuits is not None:
-            lines += self.circuits.circuit_lines(cluster, cluster.servers, counting)
-            boxes.append(self.circuits.circuit_switches(cluster, network))
+        if circuits is not None and switches is not None:
+            lines += circuits.circuit_lines(cluster, servers, counting)
+            boxes.append(switches)
         priced = [
             dataclasses.replace(
                 line,
@@ -331,8 +354,19 @@ class Topology(FabricOptions):
             lines=merged(priced),
             switches=tuple(boxes),
             fiber_length_m=counting.length_m,
-            conventions=counting.conventions(tiers=len(graph.tiers)),
+            conventions=counting.conventions(tiers=len(graph.tiers))
+            | ({"spare": f"NICs and ports of {show_things(spare, 'server')}"} if spare else {}),
         )
+
+    def _graph_with_spares(self, servers: int, spare: int) -> TopologyGraph:
+        graph = self.graph(servers)
+        if not spare:
+            return graph
+        try:
+            return self.graph(servers + spare)
+        except FabricError as error:
+            text = str(error).removeprefix(f"{self.name}: ")
+            raise FabricError(f"{self.name}: circuits.spare_servers = {spare}: {text}") from None
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         values = super()._applied(cluster, network)

@@ -42,7 +42,8 @@ class KnownError:
     median
         Median of the relative errors.
     interval
-        The factor that holds 80 % of the runs by which constants may be chosen.
+        The factor that should hold 80 % of families of runs, by those by which constants may be
+        chosen (docs/decisions/0030-intervals-by-families.md).
     """
 
     name: str
@@ -59,11 +60,13 @@ def known_error(*, has_experts: bool, precision: str) -> KnownError:
     has_experts
         Whether the model is a mixture of experts.
     precision
-        ``bf16``, or one of the formats of eight bits.
+        ``bf16``, one of the formats of eight bits, or ``nvfp4``, for which no run with experts is
+        known: those of eight bits stand for it.
     """
-    bits = "bf16" if precision == "bf16" else "fp8"
-    name = f"{'moe' if has_experts else 'dense'}-{bits}"
-    table = read_toml(None, PACKAGED, ErrorFile).classes[name]
+    classes = read_toml(None, PACKAGED, ErrorFile).classes
+    kind = "moe" if has_experts else "dense"
+    bits = precision if f"{kind}-{precision}" in classes else "fp8"
+    table = classes[f"{kind}-{bits}"]
     words = f"{'MoE' if has_experts else 'dense'} {bits.upper()}"
     return KnownError(words, int(table.runs.value), table.median.value, table.interval.value)
 

@@ -8,7 +8,7 @@ unit. Unknown keys are refused with a suggestion.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, TypeVar, get_args, get_origin
 
@@ -132,14 +132,19 @@ def _one_line(kind: type[Strict]) -> Iterator[None]:
         raise kind.error_class(describe(kind, error, kind.whose() or kind.__name__)) from None
 
 
-def quantity(unit: str) -> BeforeValidator:
-    """Read a bare number in ``unit``, or text that carries its own."""
+def quantity(unit: str, words: Sequence[str] = ()) -> BeforeValidator:
+    """Read a bare number in ``unit``, or text that carries its own; leave one of a few words."""
+    also = "".join(f", or '{word}'" for word in words)
 
-    def convert(value: Any) -> float:
+    def convert(value: Any) -> Any:
+        if isinstance(value, str) and value in words:
+            return value
         try:
             return parse_quantity(value, unit, "quantity")
         except InputError as error:
-            raise ValueError(str(error).removeprefix("quantity: ")) from None
+            text = str(error).removeprefix("quantity: ") + also
+            hint = did_you_mean(value[:MAX_ECHO], words) if isinstance(value, str) else ""
+            raise ValueError(text + hint) from None
 
     return BeforeValidator(convert)
 

@@ -21,8 +21,11 @@ CHUNK_TOKENS = {"delta": 64, "kda": 64, "lightning": 256, "mamba2": 128, "mamba"
 #: FLOPs per token and element of the state, as MFU counts them: twice the products of the state
 #: with key, query, and (delta rule) once more; of Mamba as Megatron-LM's ``mamba_layer_flops``
 _STATE_FLOPS = {"delta": 6, "kda": 6, "lightning": 4, "mamba": 7, "mamba2": 7}
-#: tokens of a tile of fused attention: those that a window cuts in two are computed whole
-TILE_TOKENS = 128
+#: queries of a tile of fused attention: keys that the window of any of them reaches are computed
+#: for all. With 128, windows of 1,024 come out 0.86 to 0.93 as long as cuDNN's on H200, and those
+#: of 128 half as long on GB200; with 256, 0.95 to 1.01 and 0.8 (NVIDIA/cudnn-frontend,
+#: benchmark/sdpa_benchmark_training/results, cuDNN 9.19 and 9.22)
+TILE_TOKENS = 256
 
 
 def training_flops_per_token(model: Model, seq_len: int) -> float:
@@ -111,7 +114,7 @@ def _compressed_flops(attention: Attention, seq_len: float, tile: int) -> float:
 def score_flops(attention: Attention, seq_len: float, tile: int = TILE_TOKENS) -> float:
     """FLOPs of one layer's softmax attention over one sequence, forward, half for the mask.
 
-    Windows are longer by a ``tile`` of tokens, since those that they cut in two are computed whole.
+    Windows are longer by a ``tile`` of tokens, whose queries share what any of them reaches.
     """
     heads, widths = attention.num_heads, attention.qk_dim + attention.v_dim
     if attention.kind == "csa":

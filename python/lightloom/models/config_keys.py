@@ -25,7 +25,7 @@ IGNORED = frozenset(
     decoder_start_token_id forced_bos_token_id forced_eos_token_id tokenizer_class prefix
     max_position_embeddings original_max_position_embeddings initial_context_length
     max_sequence_length max_seq_len seq_length max_model_len model_max_length
-    rope_theta rope_scaling rope_parameters rope_interleave partial_rotary_factor n_ctx
+    rope_theta rope_interleave partial_rotary_factor n_ctx
     hidden_act hidden_activation activation_function
     rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps
     clip_qkv swiglu_limit swiglu_alpha attention_multiplier embedding_multiplier logits_scaling

@@ -87,6 +87,9 @@ class Family(Strict, abc.ABC):
     max_window_layers: LayerIndex | None = None
     layer_types: LayerTypes | None = None
     num_nextn_predict_layers: Annotated[int, Field(ge=0, le=4096)] | None = None
+    #: how rotary positions are stretched for longer sequences, and the same in later files
+    rope_scaling: object = None
+    rope_parameters: object = None
 
     @abc.abstractmethod
     def to_model(self, name: str) -> Model:
@@ -164,6 +167,7 @@ class GroupedQuery(Family):
             head_dim=self.head_dim or self.hidden_size // self.num_attention_heads,
             bias=bias,
             output_bias=output_bias,
+            scaled_rotary=any(map(_is_scaled, (self.rope_scaling, self.rope_parameters))),
         )
 
     def base_model(self, name: str, attention: Attention) -> Model:
@@ -179,6 +183,11 @@ class GroupedQuery(Family):
             mtp_modules=self.num_nextn_predict_layers or 0,
             notes=self.notes(),
         )
+
+
+def _is_scaled(rotary: object) -> bool:
+    """Whether rotary positions are scaled by a factor, as by YaRN; other ways only stretch them."""
+    return isinstance(rotary, dict) and "yarn" in (rotary.get("rope_type"), rotary.get("type"))
 
 
 class SharedExperts(Family):

@@ -59,7 +59,8 @@ class Attention:
     ``bias`` is on the query, key and value projections (for ``mla``, on the down-projections),
     ``output_bias`` on the output projection. ``qk_norm`` normalizes queries and keys, one weight
     per element of a head, or of all heads together where ``qk_norm_per_head`` is false (OLMoE).
-    ``sinks`` adds one learned logit per query head (gpt-oss). ``output_gate`` multiplies the
+    ``sinks`` adds one learned logit per query head (gpt-oss). ``scaled_rotary`` says that rotary
+    positions are stretched and scaled by a factor (YaRN). ``output_gate`` multiplies the
     result by a gate of its width (of rank ``gate_rank``, 0: full), ``head_gate`` by one value per
     head. ``span`` is the length of the chunks within which tokens see
     each other (Llama 4; 0: all of the sequence), ``window`` the number of tokens up to itself that
@@ -86,6 +87,7 @@ class Attention:
     qk_norm: bool = False
     qk_norm_per_head: bool = True
     sinks: bool = False
+    scaled_rotary: bool = False
     output_gate: bool = False
     gate_rank: int = 0
     head_gate: bool = False

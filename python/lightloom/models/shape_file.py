@@ -87,6 +87,7 @@ class AttentionTable(_Table):
     qk_norm: Switch = False
     qk_norm_per_head: Switch = True
     sinks: Switch = False
+    scaled_rotary: Switch = False
     output_gate: Switch = False
     gate_rank: OptionalWidth = 0
     head_gate: Switch = False

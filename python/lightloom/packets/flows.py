@@ -237,10 +237,6 @@ class Flows:
         each = np.where(waits, delays, 0.0) if delays.ndim == 0 else delays
         return replace(self, after=tuple(after), delay_s=each)
 
-    def with_programs(self, programs: Programs) -> Flows:
-        """The same, begun by the operations of programs."""
-        return replace(self, programs=programs)
-
     def place(self, flow: int) -> str:
         """Where a flow is written down: the beginning of a message about it."""
         if self.lines is not None:

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from lightloom.errors import InputError
 from lightloom.inputs.fields import Choices, OneOf
-from lightloom.inputs.formats import parse_toml, read_toml
+from lightloom.inputs.formats import read_toml
 from lightloom.inputs.sizes import QueueSize, Size, whole_bytes
 from lightloom.inputs.strict import (
     File,
@@ -427,17 +427,6 @@ def load_scenario(path: Path) -> ScenarioFile:
         If the file cannot be read, is no TOML, or has a wrong or unknown key.
     """
     return check(ScenarioFile, below(read_toml(path, "scenario"), path.parent), str(path))
-
-
-def parse_scenario(content: bytes, name: str) -> ScenarioFile:
-    """Read the bytes of a scenario; ``name`` begins messages.
-
-    Raises
-    ------
-    InputError
-        As :func:`load_scenario`.
-    """
-    return check(ScenarioFile, parse_toml(content, name), name)
 
 
 def below(values: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lightloom.models.attention_work import CHUNK_TOKENS
 from lightloom.models.model import Attention, Model
@@ -66,6 +66,10 @@ TENSORS = {
     # what heads of latent attention have more than the latents
     "up_projected": Tensor("other", ("selective", "products", "full")),
     "attended": Tensor("attention", ("attention", "full")),
+    # all scores after their soft-max, where attention is not fused
+    "scores": Tensor("other", ("attention", "full")),
+    # states that a module of multi-token prediction joins, before its projection
+    "joined": Tensor("linear"),
     # copies of tokens at their experts
     "dispatched": Tensor("linear"),
     # outputs of experts, back at their source
@@ -78,8 +82,18 @@ TENSORS = {
 }
 
 
+class Keeps(NamedTuple):
+    """What frameworks need not keep: outputs of experts at their source, scores of attention."""
+
+    outputs: bool = False
+    scores: bool = False
+
+
 def kept_tensors(
-    model: Model, plan: Plan, layer: int, *, keeps_outputs: bool = False
+    model: Model,
+    plan: Plan,
+    layer: int,
+    keeps: Keeps = Keeps(),  # noqa: B008
 ) -> Iterator[tuple[str, float]]:
     """Names in :data:`TENSORS` and elements of what a layer keeps of a micro-batch per GPU."""
     tokens = plan.micro_batch_size * plan.seq_len / plan.cp
@@ -103,11 +117,28 @@ def kept_tensors(
         yield "keys", sharded * keys
         yield "up_projected", sharded * (heads - keys - kept)
         yield "attended", sharded * attention.num_heads * attention.v_dim
+        if keeps.scores:
+            yield "scores", sharded * attention.num_heads * plan.seq_len
         if has_feed_forward:
             yield "residual", stream
     if has_feed_forward:
         yield "normalized", between * model.hidden_size
-        yield from _feed_forward(model, plan, layer, keeps_outputs)
+        yield from _feed_forward(model, plan, layer, keeps.outputs)
+
+
+def module_tensors(model: Model, plan: Plan) -> Iterator[tuple[str, float]]:
+    """Names and elements of what a module of multi-token prediction keeps beside its layer.
+
+    As in Megatron-Core (``multi_token_prediction.py``): the embedding of the next tokens and the
+    state before it, which two norms read; what these give, joined, which is the input of the
+    projection; the result of the layer and its norm, which the output projection reads. With full
+    recomputation the first two are what its checkpoint keeps.
+    """
+    tokens = plan.micro_batch_size * plan.seq_len / plan.cp
+    state = (tokens / plan.tp if plan.sequence_parallel else tokens) * model.hidden_size
+    yield "input", 2 * state
+    yield "joined", 2 * state
+    yield "residual", 2 * state
 
 
 def _head_widths(attention: Attention, tp: int) -> float:

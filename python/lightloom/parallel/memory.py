@@ -32,7 +32,15 @@ from lightloom.models.parameters import (
     shared_expert_parameters,
     stream_parameters,
 )
-from lightloom.parallel.activations import CACHES, FP8_BYTES, TENSORS, Format, kept_tensors
+from lightloom.parallel.activations import (
+    CACHES,
+    FP8_BYTES,
+    TENSORS,
+    Format,
+    Keeps,
+    kept_tensors,
+    module_tensors,
+)
 from lightloom.parallel.pipeline import peak_in_flight
 from lightloom.parallel.plan import Plan, balanced_layout
 from lightloom.practice import ActivationCache, Precision, Recompute, Sharded, StatePrecision
@@ -102,6 +110,8 @@ class MemoryOptions:
         What activations are kept as: see :data:`~lightloom.parallel.activations.CACHES`.
     keeps_outputs
         Whether outputs of experts are kept at their source, as Megatron-Core did before 0.12.
+    keeps_scores
+        Whether the soft-max of all scores is kept, as attention that is not fused does.
     sharded
         What data-parallel ranks share out where the plan has ZeRO: the optimizer's ``states``,
         ``gradients``, too, or all, so that ``parameters`` are gathered layer by layer.
@@ -121,6 +131,7 @@ class MemoryOptions:
     state_precision: StatePrecision = "fp32"
     activation_cache: ActivationCache = "framework"
     keeps_outputs: bool = False
+    keeps_scores: bool = False
     sharded: Sharded = "states"
     parameter_bytes: float = 2.0
     gradient_bytes: float = 4.0
@@ -138,6 +149,11 @@ class MemoryOptions:
             raise PlanError(f"state precision = {echo(self.state_precision)}: {choices}")
         if not 0 <= self.reserve < 1:
             raise PlanError(f"memory reserve = {self.reserve}: expected a share from 0 to below 1")
+
+    @property
+    def keeps(self) -> Keeps:
+        """Which of the tensors that frameworks need not keep are kept."""
+        return Keeps(self.keeps_outputs, self.keeps_scores)
 
     @property
     def optimizer_bytes(self) -> float:
@@ -310,14 +326,8 @@ def _with_tables(
     return dense, held @ np.array([part.expert for part in parts])
 
 
-def layer_activations(
-    model: Model, plan: Plan, layer: int, options: MemoryOptions
-) -> tuple[float, float]:
-    """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
-    return _kept(kept_tensors(model, plan, layer, keeps_outputs=options.keeps_outputs), options)
-
-
-def _kept(tensors: Iterable[tuple[str, float]], options: MemoryOptions) -> tuple[float, float]:
+def kept_bytes(tensors: Iterable[tuple[str, float]], options: MemoryOptions) -> tuple[float, float]:
+    """Bytes of tensors that are kept for the backward pass, and when nothing is recomputed."""
     kept = full = 0.0
     for name, elements in tensors:
         tensor = TENSORS[name]
@@ -350,7 +360,7 @@ class PlanMemory:
     def __init__(self, model: Model, plan: Plan) -> None:
         self._model, self._plan = model, plan
         self._kinds, self._chunks = layers_by_kind(model, plan)
-        self._tensors: dict[bool, list[list[tuple[str, float]]]] = {}
+        self._tensors: dict[Keeps, list[list[tuple[str, float]]]] = {}
         parts = [layer_parameters(model, plan, layer) for layer in self._kinds]
         of_stages = self._chunks.sum(axis=1)
         self._layers_held = held = _held(plan, of_stages)
@@ -419,20 +429,25 @@ class PlanMemory:
 
     def _activations(self, options: MemoryOptions) -> Floats:
         """Activations at the peak of each place, ``(pp,)``."""
-        plan, keeps = self._plan, options.keeps_outputs
+        plan, keeps = self._plan, options.keeps
         if keeps not in self._tensors:
             self._tensors[keeps] = [
-                list(kept_tensors(self._model, plan, layer, keeps_outputs=keeps))
-                for layer in self._kinds
+                list(kept_tensors(self._model, plan, layer, keeps)) for layer in self._kinds
             ]
-        sizes = [_kept(tensors, options) for tensors in self._tensors[keeps]]
+        sizes = [kept_bytes(tensors, options) for tensors in self._tensors[keeps]]
         by_chunk = self._chunks @ np.array([kept for kept, _ in sizes])
+        of_module, whole_module = kept_bytes(module_tensors(self._model, plan), options)
+        modules = np.zeros(plan.pp)
+        modules[-1] = self._model.mtp_layers
+        by_chunk[:, -1] += modules * of_module
         if plan.copies > 1:
             by_chunk = np.concatenate([by_chunk, by_chunk[::-1]], axis=1)
         alternates = plan.overlap_all_to_all == "batch"
         added = _largest(
             self._layers_held, [full if alternates else full - kept for kept, full in sizes]
         )
+        # a module is computed again with its layer
+        added += np.where(_held(plan, modules) > 0, whole_module - of_module, 0.0)
         peaks = [
             peak_in_flight(plan, stage, tuple(weights))
             for stage, weights in enumerate(by_chunk.tolist())

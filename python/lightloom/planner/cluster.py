@@ -72,11 +72,6 @@ def _packaged() -> dict[str, StrategyCluster]:
     }
 
 
-def cluster_names() -> list[str]:
-    """Names that :func:`load_cluster` knows."""
-    return list(_packaged())
-
-
 def load_cluster(name: str) -> StrategyCluster:
     """Return a cluster by name, or by the path of its file (``.toml``).
 

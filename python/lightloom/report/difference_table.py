@@ -9,16 +9,17 @@ from rich.text import Text
 
 from lightloom.report.terminal import plain_table, print_sentence, print_table
 from lightloom.study.difference import Difference, Moved
-from lightloom.units import show_number
+from lightloom.units import show_change, show_number, show_option
 
 #: rows of a table in a terminal, and characters of a path and of a value
 MOST_ROWS, _PATH, _VALUE = 20, 34, 12
+_INPUTS = "Inputs that differ"
 
 
 def print_difference(difference: Difference, console: Console, *, details: bool = False) -> None:
     """Print the inputs that differ, what moved, and how much did not."""
     if difference.inputs:
-        _print("Inputs that differ", difference.inputs, console, details=details)
+        _print(_INPUTS, difference.inputs, console, details=details)
     if difference.moved:
         _print("What moved, the most first", difference.moved, console, details=details)
     console.print()
@@ -36,19 +37,21 @@ def _print(title: str, moved: Sequence[Moved], console: Console, *, details: boo
     )
     table.columns[0].max_width = _PATH
     for value in shown:
-        change = "-" if value.change is None else f"{100 * value.change:+.3g} %"
+        change = "-" if value.change is None else show_change(value.change, "+.3g")
         # a path may wrap after its dots
         path = Text(value.path.replace(".", ".\u200b"))
-        table.add_row(path, _text(value.before), _text(value.after), change)
+        before, after = _text(value.before, title), _text(value.after, title)
+        table.add_row(path, before, after, change)
     print_table(table, console)
 
 
-def _text(value: object) -> str:
+def _text(value: object, title: str) -> str:
+    """A value; switches of inputs as they are typed, results in words."""
     if value is None:
         return "-"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        text = {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else (
-            str(value))  # fmt: skip
+        text = "yes" if value is True else "no" if value is False else str(value)
+        text = show_option(value) if title == _INPUTS else text
         return text if len(text) <= _VALUE else f"{text[: _VALUE - 3]}..."
     return f"{value:.4g}" if abs(value) >= 1e9 or 0 < abs(value) < 1e-3 else show_number(value)
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from lightloom.hardware import load_failure_rates
 from lightloom.report.terminal import plain_table
 from lightloom.study.compare.results import NOT_SIMULATED, FabricResult, FailureResult
+from lightloom.units import show_change
 
 
 def failures_table(results: Sequence[FabricResult]) -> Table:
@@ -29,7 +30,7 @@ def failures_table(results: Sequence[FabricResult]) -> Table:
 def failures_sentence(results: Sequence[FabricResult]) -> str:
     """What such failures cost on average, or nothing where no rate is known."""
     lost = [(result.fabric, result.lost_to_failures) for result in results]
-    shares = [f"{name} {100 * share:.2g} %" for name, share in lost if share is not None]
+    shares = [f"{name} {show_change(share, '.2g')}" for name, share in lost if share is not None]
     if not shares:
         return ""
     rates = load_failure_rates()
@@ -69,5 +70,5 @@ def _cells(failure: FailureResult) -> tuple[str, str, str]:
         return "", "0 %", failure.response
     if failure.step_time_s is None or failure.longer_share is None:
         return "-", "stops", failure.response
-    share = f"{100 * failure.longer_share:.1f}"
-    return f"{failure.step_time_s:.4g}", f"{share.replace('-0.0', '0.0')} %", failure.response
+    share = show_change(failure.longer_share, ".1f")
+    return f"{failure.step_time_s:.4g}", share, failure.response

@@ -15,6 +15,7 @@ from lightloom.errors import InputError
 from lightloom.output.files import write_text
 from lightloom.report.page_template import render_page
 from lightloom.report.plots_svg import fabric_styles
+from lightloom.units import show_option
 
 if TYPE_CHECKING:
     import polars
@@ -102,7 +103,7 @@ def render_explore(content: ExploredData) -> str:
         "verdict": [],
         "charts": charts,
         "constant": [
-            (name, _text(rows[name][0]))
+            (name, _text(rows[name][0], is_input=name in content.inputs))
             for name in fixed
             if rows[name][0] is not None and name not in _ASIDE
         ],
@@ -123,7 +124,8 @@ def _column(rows: polars.DataFrame, name: str, inputs: tuple[str, ...]) -> dict[
     if is_number:
         column["better"] = _better(name)
         return column
-    levels = sorted({_text(value) for value in rows[name].drop_nulls().to_list()})
+    values = rows[name].drop_nulls().to_list()
+    levels = sorted({_text(value, is_input=name in inputs) for value in values})
     column["levels"] = levels
     if name == "fabric":
         kinds = rows["kind"] if "kind" in rows.columns else rows["fabric"]
@@ -154,7 +156,9 @@ def _values(rows: polars.DataFrame, column: dict[str, Any]) -> list[float | int 
     if column["kind"] == "number":
         return [_rounded(value) for value in values]
     place = {level: number for number, level in enumerate(column["levels"])}
-    return [None if value is None else place[_text(value)] for value in values]
+    return [
+        None if value is None else place[_text(value, is_input=column["input"])] for value in values
+    ]
 
 
 def _rounded(value: float | int | None) -> float | int | None:
@@ -163,10 +167,11 @@ def _rounded(value: float | int | None) -> float | int | None:
     return float(f"{value:.{_DIGITS}g}") if math.isfinite(value) else None
 
 
-def _text(value: object) -> str:
-    if isinstance(value, bool):
+def _text(value: object, *, is_input: bool = False) -> str:
+    """A value; switches of inputs as they are typed, results in words."""
+    if isinstance(value, bool) and not is_input:
         return "yes" if value else "no"
-    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else str(value)
+    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else show_option(value)
 
 
 def _start(columns: list[dict[str, Any]]) -> dict[str, str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightloom.study.compare.results import Comparison
+from lightloom.units import show_option
 
 #: parts of ``inputs`` with a separate table, and its title
 TITLES = {
@@ -106,7 +107,7 @@ def text_of(value: Any) -> str:
     if value is None:
         return "not given"
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return show_option(value)
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):

@@ -13,7 +13,7 @@ from lightloom.study.compare.results import Comparison
 
 
 def remarks(comparison: Comparison) -> list[str]:
-    """Plans and strategies, designs, prices, switches, failures, doubts, how certain all is."""
+    """Plans, strategies, designs, prices, switches, failures, memory, doubts, and how certain."""
     sentences = (
         plans_sentence(comparison),
         strategies_sentence(comparison.inputs.get("strategies", ())),
@@ -22,6 +22,8 @@ def remarks(comparison: Comparison) -> list[str]:
         assumptions(comparison.results),
         built_of(comparison.results),
         failures_sentence(comparison.results),
+        # whose recomputation is part of every step
+        (comparison.memory.get("repair") or {}).get("sentence", ""),
         doubts(comparison),
         confidence(comparison),
     )

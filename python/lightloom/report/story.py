@@ -32,15 +32,12 @@ def story(comparison: Comparison) -> str:
     reason = undecided(comparison)
     if reason is not None:
         return f"Nothing is decided: {reason}."
-    repair = comparison.memory.get("repair")
-    # whose recomputation is part of every step
-    recomputed = repair["sentence"] if repair else ""
     if len(results) == 1:
-        sentences = [_alone(results[0]), scarcity(results), recomputed]
+        sentences = [_alone(results[0]), scarcity(results)]
     else:
         advice = advise(results)
         build = _build(advice, results)
-        sentences = [build, _trade_off(advice, results), scarcity(results), recomputed]
+        sentences = [build, _trade_off(advice, results), scarcity(results)]
     return " ".join(filter(None, sentences))
 
 
@@ -160,9 +157,9 @@ def confidence(comparison: Comparison) -> str:
 
 
 def _interval(error: Mapping[str, float]) -> str:
-    """The factor that holds 80 % of runs, which older results do not have."""
+    """The factor that should hold 80 % of new runs, which older results do not have."""
     factor = error.get("interval")
-    return "" if factor is None else f", 80 % of them within a factor of {factor:.2f}"
+    return "" if factor is None else f", with an 80 % interval of a factor of {factor:.2f}"
 
 
 def _certain(certain: Certainty, loads: str) -> str:

@@ -283,16 +283,6 @@ class AllToAllPlanner:
                 yield end - begin, hops
 
 
-def sent_and_received(parts: Iterable[CarriedPart]) -> dict[NicPlace, tuple[int, int]]:
-    """Return the bytes that each NIC sends and receives, relayed ones each time."""
-    sums: dict[NicPlace, list[int]] = {}
-    for part in parts:
-        for hop in part.hops:
-            sums.setdefault(hop.sender, [0, 0])[0] += part.size_bytes
-            sums.setdefault(hop.receiver, [0, 0])[1] += part.size_bytes
-    return {nic: (sent, received) for nic, (sent, received) in sorted(sums.items())}
-
-
 def _wires(rows: Iterable[tuple[int, ...]]) -> dict[tuple[int, int], list[NicHop]]:
     """The NICs of the circuits of each ordered pair of servers."""
     wires: dict[tuple[int, int], list[NicHop]] = {}

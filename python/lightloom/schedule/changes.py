@@ -6,7 +6,8 @@ server, NIC, as of :func:`map_nics` and :func:`assign_planes`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +56,6 @@ class CircuitChange(Result):
     wanted: npt.NDArray[np.uint32]
     batches: tuple[ChangeBatch, ...]
     dark_pairs: npt.NDArray[np.uint32]
-    _options: _Options = field(repr=False)
 
     @property
     def create(self) -> npt.NDArray[np.uint32]:
@@ -76,19 +76,6 @@ class CircuitChange(Result):
     def expected_s(self) -> float:
         """Seconds of all batches, one after another."""
         return sum(batch.expected_s for batch in self.batches)
-
-    def replan(self, present: npt.ArrayLike) -> CircuitChange:
-        """Return the change to the same circuits from those that are there by now.
-
-        For a switch that stopped half-way, such as after 3 of 5 circuits: whatever it made and
-        deleted counts, also what was not asked of it.
-
-        Raises
-        ------
-        InputError
-            As :func:`plan_change`.
-        """
-        return self._options.plan(nic_rows(present, "present"), self.wanted)
 
     def tables(self) -> list[ResultTable]:
         """Return the tables that are printed: a summary, and the batches."""
@@ -167,36 +154,31 @@ def plan_change(
     has_eps = np.zeros(int(servers.max(initial=-1)) + 1, dtype=bool)
     has_eps[servers.astype(np.int64)] = True
     pairs = whole_number(max_pairs, "max_pairs", 2, _MAX_PAIRS)
-    options = _Options(SwitchTiming.of(timing), has_eps, pairs)
-    return options.plan(nic_rows(before, "before"), nic_rows(wanted, "wanted"))
+    present, goal = nic_rows(before, "before"), nic_rows(wanted, "wanted")
+    try:
+        planned, dark = _core.schedule_plan_batches(present, goal, has_eps, pairs)
+    except ValueError as error:
+        raise InputError(str(error)) from None
+    return CircuitChange(
+        _rows(_set(present)),
+        _rows(_set(goal)),
+        tuple(_batches(len(present), planned, SwitchTiming.of(timing))),
+        np.array(dark, dtype=np.uint32).reshape(-1, 2),
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class _Options(Comparable):
-    """How a change is planned."""
-
-    timing: SwitchTiming
-    has_eps: npt.NDArray[np.bool_]
-    max_pairs: int
-
-    def plan(self, before: npt.NDArray[np.uint32], wanted: npt.NDArray[np.uint32]) -> CircuitChange:
-        try:
-            planned, pairs_dark = _core.schedule_plan_batches(
-                before, wanted, self.has_eps, self.max_pairs
-            )
-        except ValueError as error:
-            raise InputError(str(error)) from None
-        present = len(before)
-        batches = []
-        for delete, create in planned:
-            pairs = max(len(delete), len(create))
-            if not self.timing.keep_unchanged:
-                pairs += present - len(delete)
-            batches.append(ChangeBatch(delete, create, self.timing.expected_s(pairs)))
-            present += len(create) - len(delete)
-        dark = np.array(pairs_dark, dtype=np.uint32).reshape(-1, 2)
-        ordered = [_rows(_set(rows)) for rows in (before, wanted)]
-        return CircuitChange(ordered[0], ordered[1], tuple(batches), dark, self)
+def _batches(
+    present: int,
+    planned: Iterable[tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]],
+    timing: SwitchTiming,
+) -> Iterator[ChangeBatch]:
+    """Yield the batches of a change from so many circuits, with their times."""
+    for delete, create in planned:
+        pairs = max(len(delete), len(create))
+        if not timing.keep_unchanged:
+            pairs += present - len(delete)
+        yield ChangeBatch(delete, create, timing.expected_s(pairs))
+        present += len(create) - len(delete)
 
 
 def _set(rows: npt.NDArray[np.uint32]) -> set[tuple[int, ...]]:

@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
 
 from lightloom.hardware import measured_turnaround, nic_activation
+from lightloom.inputs.strict import quantity
 from lightloom.schedule.records import Failures, Policy, Region, SwitchTiming
 
 if TYPE_CHECKING:
@@ -20,6 +24,13 @@ if TYPE_CHECKING:
 #: times of a switch that may be words: the mean that was measured, and its 99th percentile
 SWITCHING_WORDS = ("measured", "measured-p99")
 LINK_UP_WORDS = ("measured",)
+
+_Time = Annotated[float, Field(ge=0, le=1e6)]
+#: what a user may write of them
+SwitchingTime = Annotated[
+    _Time | Literal["measured", "measured-p99"], quantity("second", SWITCHING_WORDS)
+]
+LinkUpTime = Annotated[_Time | Literal["measured"], quantity("second", LINK_UP_WORDS)]
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,11 @@ class CircuitRules:
     policy: Policy
     timing: SwitchTiming
     numa_nodes: int = 2
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of all of them: equal rules have the same."""
+        return sha256(repr(self).encode()).hexdigest()
 
     def region(self, ports: int | Sequence[int], failed: Failures | None = None) -> Region:
         """Return the region of servers with these optical NICs, less what has failed."""

@@ -4,7 +4,8 @@ What is sent arrives; nothing is faster than the NICs; faster links are never sl
 as long one way as the other; servers on the same switches may change places; packets are no faster
 than fluid flows. With circuits, servers are told apart by those that they start with, so that they
 may not change places, and relays are not the same both ways; but a controller that reads the file
-decides on the circuits that a run has.
+decides on the circuits that a run has. Parts that fail, drawn at random, are never used, lose no
+bytes, and in the mean make nothing shorter but by what fair shares and choices of circuits move.
 Sixteen servers take part at most, spread over all. No law can say whether the topology is the one
 that was meant.
 """
@@ -12,6 +13,7 @@ that was meant.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,10 +25,12 @@ from lightloom.fabric.base import Fabric
 from lightloom.fabric.cluster import Cluster
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.network import Network, Ocs, Part, SwitchGraph
+from lightloom.fabric.reconfiguration import CircuitRegion
 from lightloom.fabric.topology import Topology
 from lightloom.progress import Progress
-from lightloom.schedule import ALLOCATORS
+from lightloom.schedule import ALLOCATORS, Failures
 from lightloom.simulate import Packets, Run, record_decisions, simulate
+from lightloom.study.compare.lost_parts import lacks_packet_links
 from lightloom.workload.builder import Block, TaskGraphBuilder
 from lightloom.workload.categories import step_categories
 from lightloom.workload.task_graph import Layout, TaskGraph
@@ -39,6 +43,13 @@ FLOW_BYTES, PACKET_BYTES = 100_000_000, 100_000
 SWITCHES = 8
 #: share of a time that rounding to whole bytes and picoseconds may be
 ROUNDING = 1e-6
+#: share of a time that parts which fail may save in the mean, as flows then share links with others
+MEETS_OTHERS = 0.05
+#: the same where circuits are chosen: by one rule alone, or as is best of several. No choice sees
+#: the links above the ToRs, so that fewer bytes on packet switches may be better
+CHOSEN_SIMPLY, CHOSEN = 0.25, {"best": 0.10}
+#: parts that fail at a time, at most
+MAX_FAILED = 3
 
 _Demand = npt.NDArray[np.int64]
 
@@ -105,6 +116,7 @@ class _Trial:
 
     def __init__(self, fabric: Topology, cluster: Cluster, seed: int) -> None:
         self.fabric, self.cluster, self.seed = fabric, cluster, seed
+        self.graph = fabric.graph(cluster.servers)
         count = min(MAX_MEMBERS, cluster.servers, _largest_region(fabric, cluster))
         # two of each switch where there are more than take part, so that some share one
         pairs = np.linspace(0, cluster.servers - 2, count // 2).round().astype(int)
@@ -113,13 +125,23 @@ class _Trial:
         self.gpus_per_server = cluster.gpus_per_server
         self.network = self._network()
         self.nic_bytes_per_s = cluster.nics_per_server * cluster.nic_rate_bps / 8
-        graph = fabric.graph(cluster.servers)
-        self.rows = [sorted(graph.server_links[server].tolist()) for server in self.servers]
+        switches = self.network.part(SwitchGraph)
+        assert switches is not None
+        #: switches of each server, and the links that it has lost
+        self.rows = [
+            (
+                sorted(self.graph.server_links[server].tolist()),
+                [link for other, link in switches.failed if other == server],
+            )
+            for server in self.servers
+        ]
 
-    def _network(self) -> Network:
-        """The network of a job of one EP group, which are the servers that take part."""
-        if self.fabric.circuits is None:
-            return self.fabric.network(self.cluster)
+    def _network(self, lost: Failures | None = None) -> Network:
+        """The network of a job of one EP group, the servers that take part, without some parts."""
+        fabric = self.fabric if lost is None else self.fabric.without(lost)
+        assert fabric is not None
+        if fabric.circuits is None:
+            return fabric.network(self.cluster)
         layout = Layout.grid(
             stages=1,
             replicas=1,
@@ -127,7 +149,37 @@ class _Trial:
             gpus_per_worker=self.gpus_per_server,
             worker_server=np.array(self.servers, np.uint32),
         )
-        return self.fabric.network(self.cluster, FabricContext(layout))
+        return fabric.network(self.cluster, FabricContext(layout))
+
+    def failures(self) -> Iterator[tuple[Failures, Network]]:
+        """Parts that fail, and the network without them; not what would leave a server alone."""
+        rng = np.random.default_rng([self.seed, MAX_FAILED])
+        for count in range(DRAWS):
+            chosen = rng.choice(self.servers, 1 + count % min(MAX_FAILED, len(self.servers)), False)
+            lost = self._drawn_parts(rng, [int(server) for server in chosen])
+            try:
+                yield lost, self._network(lost)
+            except FabricError:
+                continue
+
+    def _drawn_parts(self, rng: np.random.Generator, servers: Sequence[int]) -> Failures:
+        """One part of each of some servers, or the whole of one: optical NICs where there are."""
+        region = self.fabric.circuit_region(self.cluster)
+        packet_nics = self.fabric.packet_nics(self.cluster)
+        each = self.graph.links_per_server // packet_nics
+        nics: list[tuple[int, int]] = []
+        links: list[tuple[int, int]] = []
+        whole: list[int] = []
+        for server in servers:
+            kind = rng.choice(["optical", "packet", "server"], p=[0.45, 0.45, 0.1])
+            if kind == "server":
+                whole.append(server)
+            elif kind == "optical" and region is not None:
+                nics.append((server, int(rng.integers(region.ports))))
+            else:
+                nic = int(rng.integers(packet_nics))
+                links += [(server, nic * each + link) for link in range(each)]
+        return Failures(nics=nics, eps_nics=links, servers=whole)
 
     def demands(self, size: int) -> Iterator[_Demand]:
         """Bytes between servers; some pairs send nothing."""
@@ -161,6 +213,14 @@ class _Trial:
             trainer.all_to_all(family, Block(0, number, unit_bytes, False, first), "ep")
         return step.build()
 
+    def steps(self, region: CircuitRegion, count: int) -> Iterator[TaskGraph]:
+        """Steps of all-to-alls whose demand is known before, so large that switching may pay."""
+        longest_s = SWITCHES * region.rules.timing.expected_s(len(self.servers))
+        unit_bytes = 1 + int(longest_s * self.nic_bytes_per_s / FLOW_BYTES)
+        for demand in itertools.islice(self.demands(FLOW_BYTES), count):
+            demands = [demand, demand.T, np.roll(demand, 1, axis=(0, 1))]
+            yield self.step(demands, unit_bytes, first=False)
+
     def pair(self, a: int, b: int, size: int) -> _Demand:
         """Bytes of one pair alone."""
         demand = np.zeros((len(self.servers), len(self.servers)), np.int64)
@@ -191,16 +251,20 @@ def _largest_region(fabric: Topology, cluster: Cluster) -> int:
 
 
 def _arrives(trial: _Trial) -> Iterator[str]:
-    for size, packets in ((FLOW_BYTES, False), (PACKET_BYTES, True)):
+    as_packets = [] if lacks_packet_links(trial.network) else [(PACKET_BYTES, True)]
+    for size, packets in ((FLOW_BYTES, False), *as_packets):
         for demand in trial.demands(size):
-            run = trial.run(demand, packets=packets)
-            sent = int(demand.sum())
-            carried = {use.name: use.carried_bytes for use in run.links}
-            # over circuits, less the first of two hops of what is relayed
-            lit = carried.get("circuit", 0) - carried.get("relay", 0)
-            all_parts = run.carried_bytes["eps"] + run.carried_bytes["ocs"]
-            ends = carried["server_up"] + lit, carried["server_down"] + lit, all_parts
-            yield "" if set(ends) == {sent} else f"{sent:,} bytes sent, {ends} carried"
+            yield _lost_bytes(trial.run(demand, packets=packets), int(demand.sum()))
+
+
+def _lost_bytes(run: Run, sent: int) -> str:
+    """What of the bytes sent was not carried, if anything."""
+    carried = {use.name: use.carried_bytes for use in run.links}
+    # over circuits, less the first of two hops of what is relayed
+    lit = carried.get("circuit", 0) - carried.get("relay", 0)
+    all_parts = run.carried_bytes["eps"] + run.carried_bytes["ocs"]
+    ends = carried["server_up"] + lit, carried["server_down"] + lit, all_parts
+    return "" if set(ends) == {sent} else f"{sent:,} bytes sent, {ends} carried"
 
 
 def _within_nics(trial: _Trial) -> Iterator[str]:
@@ -241,6 +305,8 @@ def _equals_change_places(trial: _Trial) -> Iterator[str]:
 
 
 def _packets_no_faster(trial: _Trial) -> Iterator[str]:
+    if lacks_packet_links(trial.network):
+        return
     last = len(trial.servers) - 1
     for other in sorted({1, last}):
         demand = trial.pair(0, other, PACKET_BYTES)
@@ -252,18 +318,74 @@ def _packets_no_faster(trial: _Trial) -> Iterator[str]:
 def _as_controlled(trial: _Trial) -> Iterator[str]:
     region = trial.fabric.circuit_region(trial.cluster)
     assert region is not None
-    decider = region.rules.decider([region.ports] * len(trial.servers), region.planes)
-    # all-to-alls of some times the switching time, so that it may pay
-    longest_s = SWITCHES * region.rules.timing.expected_s(len(trial.servers))
-    unit_bytes = 1 + int(longest_s * trial.nic_bytes_per_s / FLOW_BYTES)
-    for demand in trial.demands(FLOW_BYTES):
-        demands = [demand, demand.T, np.roll(demand, 1, axis=(0, 1))]
-        run = record_decisions(trial.step(demands, unit_bytes, first=False), trial.network)
-        assert run.decisions is not None
-        for record in run.decisions.records:
-            decision = decider.decide(record.held, record.upcoming)
-            same = decision == record.decision
-            yield "" if same else f"a run {record.decision}, a controller {decision}"
+    ports = [region.ports] * len(trial.servers)
+    for network in (trial.network, *(network for _, network in trial.failures())):
+        ocs = network.part(Ocs)
+        assert ocs is not None
+        failed = _told(trial, ocs.failures or Failures())
+        decider = region.rules.decider(ports, region.planes, failed)
+        for steps in trial.steps(region, DRAWS if network is trial.network else 1):
+            decisions = record_decisions(steps, network).decisions
+            assert decisions is not None
+            for record in decisions.records:
+                decision = decider.decide(record.held, record.upcoming)
+                same = decision == record.decision
+                yield "" if same else f"a run {record.decision}, a controller {decision}"
+
+
+def _told(trial: _Trial, failed: Failures) -> Failures:
+    """What has failed as a controller is told: of servers that take part, and of whole NICs.
+
+    A server that a spare one replaces has no circuits.
+    """
+    place = {server: number for number, server in enumerate(trial.servers)}
+    each = trial.graph.links_per_server // trial.fabric.packet_nics(trial.cluster)
+    region = trial.fabric.circuit_region(trial.cluster)
+    assert region is not None
+    spared = {(server, nic) for server in failed.servers for nic in range(region.ports)}
+    links = {(server, link // each) for server, link in failed.eps_nics}
+    return Failures(
+        nics=[(place[s], nic) for s, nic in sorted(spared | set(failed.nics)) if s in place],
+        eps_nics=[(place[server], nic) for server, nic in sorted(links) if server in place],
+        planes=failed.planes,
+    )
+
+
+def _lose_no_bytes(trial: _Trial) -> Iterator[str]:
+    for demand, (lost, network) in zip(trial.demands(FLOW_BYTES), trial.failures(), strict=False):
+        broken = _lost_bytes(trial.run(demand, network), int(demand.sum()))
+        yield broken and f"without {lost.parts}: {broken}"
+
+
+def _are_not_used(trial: _Trial) -> Iterator[str]:
+    region = trial.fabric.circuit_region(trial.cluster)
+    assert region is not None
+    for lost, network in trial.failures():
+        ocs = network.part(Ocs)
+        assert ocs is not None
+        failed = set(_told(trial, ocs.failures or Failures()).nics)
+        for steps in trial.steps(region, 1):
+            decisions = record_decisions(steps, network).decisions
+            assert decisions is not None
+            held = [decisions.decider(0).start(), *(one.decision.held for one in decisions.records)]
+            ends = {tuple(end) for one in held for end in one.nics.reshape(-1, 2).tolist()}
+            used = sorted(ends & failed)
+            yield f"without {lost.parts}: circuits end at (server, NIC) {used}" if used else ""
+
+
+def _no_shorter(trial: _Trial) -> Iterator[str]:
+    """In the mean: by chance a single one may be, as flows then share links with others."""
+    region = trial.fabric.circuit_region(trial.cluster)
+    least = 1 - (MEETS_OTHERS if region is None else CHOSEN.get(region.allocator, CHOSEN_SIMPLY))
+    shares = []
+    for demand, (_, network) in zip(trial.demands(FLOW_BYTES), trial.failures(), strict=False):
+        steps = [trial.step([demand])] if region is None else trial.steps(region, 1)
+        for step in steps:
+            before, after = (simulate(step, net).step_time_s for net in (trial.network, network))
+            shares.append(after / before)
+    if shares:
+        mean = float(np.mean(shares))
+        yield "" if mean >= least else f"without parts in the mean {mean:.3f} times as long"
 
 
 #: tries a law: yields what is broken, or nothing, for each case
@@ -275,6 +397,9 @@ LAWS: dict[str, _Trying] = {
     "a pair takes as long one way as the other": _same_both_ways,
     "servers on the same switches may change places": _equals_change_places,
     "packets are no faster than flows": _packets_no_faster,
+    "parts that fail lose no bytes": _lose_no_bytes,
+    "no circuit ends at a part that has failed": _are_not_used,
+    "nothing is shorter without a part, in the mean": _no_shorter,
     "a controller decides on the circuits of a run": _as_controlled,
 }
 
@@ -285,6 +410,7 @@ def laws_of(fabric: Topology) -> dict[str, _Trying]:
     applies: dict[_Trying, bool] = {
         _same_both_ways: circuits is None or not circuits.relay,
         _equals_change_places: circuits is None,
+        _are_not_used: circuits is not None,
         _as_controlled: circuits is not None and circuits.allocator in ALLOCATORS,
     }
     return {name: law for name, law in LAWS.items() if applies.get(law, True)}

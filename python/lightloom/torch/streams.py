@@ -137,11 +137,6 @@ class RankStream:
             self._is_to_probe = self.way[0].sender.is_optical
             self._is_new.notify()
 
-    def break_off(self) -> None:
-        """Cut the connection, as if a NIC had failed."""
-        if (made := self._socket) is not None:
-            end(made)
-
     def close(self) -> None:
         """Send nothing more."""
         with self._is_new:

@@ -30,7 +30,7 @@ from lightloom.practice import (
     Recompute,
     StatePrecision,
 )
-from lightloom.workload.compute_attention import core_work, gate_work
+from lightloom.workload.compute_attention import core_work, gate_work, rotary_work
 from lightloom.workload.compute_dispatch import (
     ALL_TO_ALL,
     DISPATCHERS,
@@ -291,12 +291,11 @@ class ComputeModel:
         total += gate_work(kernels, model, tokens, tp, backward)
         if attention.linear:
             return total
-        heads = attention.num_heads / tp + max(attention.num_kv_heads / tp, 1)
-        rotated = tokens * heads * attention.head_dim
-        # Rotary embedding of query and key, and the copy that splits the projection.
-        total += kernels.elementwise(rotated, 4, 3)
+        total += rotary_work(kernels, model, tokens, tp, backward)
         if attention.qk_norm:
-            total += kernels.elementwise(rotated, 3 if backward else 2, 2)
+            heads = attention.num_heads / tp + max(attention.num_kv_heads / tp, 1)
+            normed = tokens * heads * attention.head_dim
+            total += kernels.elementwise(normed, 3 if backward else 2, 2)
         return total
 
     def _mla(self, model: Model, tokens: float, tp: int, backward: bool) -> Work:
@@ -347,7 +346,9 @@ class ComputeModel:
         up = (2 if model.gated_ffn else 1) * width
         kernels, hidden = self.kernels, model.hidden_size
         total = kernels.linear(tokens, hidden, up, backward, quantized=True)
-        total += kernels.linear(tokens, width, hidden, backward, quantized=True)
+        # what an activation function gives is cast apart but for fused casts
+        fused = kernels.casts == "fused"
+        total += kernels.linear(tokens, width, hidden, backward, quantized=fused)
         return total + self._activation(model, tokens, width, backward)
 
     def _activation(
@@ -451,7 +452,7 @@ class ComputeModel:
                 total += kernels.expert_products_of(tokens / experts, experts, product, stage)
         total += arrival_work(kernels, self.dispatch, tokens * hidden, experts, backward)
         if model.expert_bias:
-            total += expert_bias(kernels, tokens * hidden, experts, backward)
+            total += expert_bias(kernels, self.dispatch, tokens * hidden, experts, backward)
         return total
 
     def _expert_activation(self, model: Model, tokens: Array, width: float, backward: bool) -> Work:
@@ -496,8 +497,14 @@ class ComputeModel:
         if not model.mtp_layers:
             return seconds
         module = norm + norm + kernels.linear(tokens, 2 * hidden, hidden / tp, backward)
-        again = seconds + float(kernels.seconds(module))
-        return seconds + model.mtp_layers * (again + self.embedding(model, tokens, tp, backward))
+        own = float(kernels.seconds(module))
+        if backward and self.recompute == "full":
+            # computed again with the layer behind it
+            first = kernels.elementwise(tokens / tp * hidden, 2)
+            module = first + first + kernels.linear(tokens, 2 * hidden, hidden / tp, False)
+            own += float(kernels.seconds(module))
+        own += seconds + self.embedding(model, tokens, tp, backward)
+        return seconds + model.mtp_layers * own
 
     def optimizer(self, parameters_per_gpu: float) -> float:
         """Time of Adam on the parameters that this GPU updates, s."""

@@ -29,29 +29,37 @@ _COUNTING_KERNELS = {"alltoall": (12, 4), "flex": (4, 2)}
 #: kernels per expert that add its bias, forward and backward, and those for all together
 _BIAS_KERNELS = ((3, 2), (6, 2))
 
-#: bytes per element of what adding biases moves, forward and backward. Probabilities are FP32, so
-#: that the product with the bias (out), the sum (two in, out) and the joined copies (in, out) are,
-#: until the result is cast (in, out); backward the cast, the gradient of the sum, and the two
-#: gradients of the product with their sums
-_BIAS_BYTES = (
-    FP32 + (BF16 + FP32 + FP32) + 2 * FP32 + (FP32 + BF16),
-    (BF16 + FP32) + (FP32 + BF16) + 2 * (3 * FP32),
-)
+#: bytes per element of what adding biases moves, forward and backward, by dispatcher: how many
+#: strided kernels take an element, what they move, and what others do. The product of bias and
+#: probability (out) is strided, and so are its two gradients (in, out), which are then summed (in);
+#: the sum (two in, out) and the joined copies (in, out), backward too, are not. The kernels of
+#: ``flex`` take probabilities in FP32 alone, so that all is in FP32 until the joined copies are
+#: cast (in, out), and both gradients are cast; an all-to-all leaves them in BF16.
+_BIAS_BYTES = {
+    "flex": (
+        (1, FP32, (BF16 + FP32 + FP32) + 2 * FP32 + (FP32 + BF16)),
+        (2, 2 * (2 * FP32), 2 * FP32 + 2 * (FP32 + BF16) + 2 * BF16),
+    ),
+    "alltoall": (
+        (1, BF16, 3 * BF16 + 2 * BF16),
+        (2, 2 * (2 * BF16), 2 * BF16 + 2 * BF16),
+    ),
+}
 
-#: kernels that clamp what a gated activation reads, forward and backward: one for each half and one
-#: that joins them; backward a mask for each limit (one half has one, the other two, which another
-#: kernel joins), a choice by them for each half, and one that joins the gradients of the halves
-_CLAMP_KERNELS = (3, 7)
+#: kernels that clamp what a gated activation reads, forward and backward: strided ones for each
+#: half, and one that joins the halves; backward a mask for each limit (one half has one, the other
+#: two), a choice by them for each half; the two masks are joined, and so are gradients
+_CLAMP_KERNELS = ((2, 1), (5, 2))
 
 #: bytes of a mask's element
 _MASK = 1.0
 
-#: bytes per element of what that moves: clamped halves and joined ones (in, out each); backward, in
-#: the mean over both halves, one and a half masks (in, out), half a joined pair (two in, out), the
-#: choices (mask, gradient, out), and the joined gradients (in, out)
+#: per element what that moves, as of biases: clamped halves (in, out), and joined ones (in, out);
+#: backward, in the mean over both halves, one and a half masks (in, out) and the choices (mask,
+#: gradient, out), and half a joined pair of masks (two in, out) and the joined gradients (in, out)
 _CLAMP_BYTES = (
-    2 * (BF16 + BF16),
-    1.5 * (BF16 + _MASK) + 0.5 * 3 * _MASK + (_MASK + BF16 + BF16) + (BF16 + BF16),
+    (1, 2 * BF16, 2 * BF16),
+    (1.5 + 1, 1.5 * (BF16 + _MASK) + (_MASK + BF16 + BF16), 0.5 * 3 * _MASK + 2 * BF16),
 )
 
 
@@ -117,17 +125,19 @@ def arrival_work(
     return total
 
 
-def expert_bias(kernels: Kernels, elements: Array, experts: int, backward: bool) -> Work:
+def expert_bias(
+    kernels: Kernels, dispatch: Dispatch, elements: Array, experts: int, backward: bool
+) -> Work:
     """Adding the bias of the last product, weighted by each copy's probability.
 
-    Where experts follow each other their rows are split, added one by one and joined again, in
-    FP32; a grouped product adds them itself.
+    Where experts follow each other their rows are split, added one by one and joined again, by
+    PyTorch's own operators; a grouped product adds them itself.
     """
     if kernels.expert_products == "grouped":
         return NOTHING
     per_expert, together = _BIAS_KERNELS[backward]
-    count = per_expert * experts + together
-    return kernels.moved(elements * _BIAS_BYTES[backward], "elementwise", count)
+    counts = (per_expert * experts, together)
+    return _plain(kernels, elements, _BIAS_BYTES[dispatch.dispatcher][backward], counts)
 
 
 def expert_clamp(kernels: Kernels, elements: Array, backward: bool) -> Work:
@@ -139,6 +149,14 @@ def expert_clamp(kernels: Kernels, elements: Array, backward: bool) -> Work:
     """
     if kernels.expert_products == "grouped":
         return NOTHING
-    count = _CLAMP_KERNELS[backward]
-    moved = kernels.moved(elements * _CLAMP_BYTES[backward], "elementwise", count)
+    moved = _plain(kernels, elements, _CLAMP_BYTES[backward], _CLAMP_KERNELS[backward])
     return moved if backward else moved + Work(kernels.launches.synchronize_s, 0, 0)
+
+
+def _plain(
+    kernels: Kernels, elements: Array, each: tuple[float, float, float], counts: tuple[int, int]
+) -> Work:
+    """PyTorch's own operators on so many elements: strided kernels, and those that are not."""
+    times, strided, vectorized = each
+    work = kernels.strided(elements * times, elements * strided, counts[0])
+    return work + kernels.moved(elements * vectorized, "elementwise", counts[1])

@@ -3,27 +3,26 @@
 Every method returns :class:`Work`, the time that kernels take and how many they are; the time of a
 part of a layer follows from the sum over its kernels (:meth:`Kernels.seconds`). In FP8 and NVFP4,
 linear layers quantize their operands: BF16 values are read, values with scales are written twice,
-along rows for this product and along columns for the weight gradient. Where the kernel before
-writes them in FP8 at once (norms and activation functions, as in Transformer Engine), that costs
-nothing more; routed experts have no such kernel before them. With ``casts`` apart (torchao) every
-operand is read for its largest value, cast, and transposed for the weight gradient. Weights are
-quantized once per step, which is left out.
+along rows for this product and along columns for the weight gradient (:data:`CASTS`). Where the
+kernel before writes them at once, that costs nothing more; routed experts have no such kernel
+before them. Weights are quantized once per step, which is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from lightloom.errors import HardwareError
+from lightloom.errors import HardwareError, echo, expected_one_of
 from lightloom.hardware.gpus import Gpu
 from lightloom.practice import AttentionKernels, Casts, ExpertProducts, Permutation, Precision
 from lightloom.workload.compute_operators import (
     FLASH,
+    FP8_ATTENTION,
     MEMORY_KINDS,
     SUFFIXES,
     Array,
@@ -48,14 +47,41 @@ _PERMUTE_KERNELS = {"fused": 2, "unfused": 6}
 #: streams over which kernels of different experts are launched, as Transformer Engine does
 _EXPERT_STREAMS = 4
 
+#: family of curves and name of attention that is not the fastest in BF16
+_ATTENTION: dict[AttentionKernels, tuple[str, str]] = {
+    "flash-2": (FLASH, "FlashAttention 2 was not measured beside its fastest attention"),
+    "fp8": (FP8_ATTENTION, "attention in FP8 was not measured on it"),
+}
+
 #: width of the heads that curves of attention were measured with
 MEASURED_HEADS = 128
 
 #: kernels that quantize a matrix: FP8 takes its largest value first, and the scale from it
 _QUANTIZE_KERNELS = {"fp8": 3, "mxfp8": 1, "nvfp4": 3}
 
-#: kernels of casts apart: the largest value, the cast, its transposed copy
-_SEPARATE_KERNELS = 3
+
+class Cast(NamedTuple):
+    """Passes over an operand: readings in BF16, writings in the narrow format, and kernels."""
+
+    readings: int
+    writings: int
+    kernels: int
+
+
+#: casts of an operand, and of one that a norm writes. Transformer Engine's norms (``normalization``
+#: in its extensions for PyTorch) write narrow values themselves with delayed scales, and in MXFP8
+#: where cuDNN does them; with current scales they find the largest value since 2.8, which other
+#: operands are read for first; blocks, those of MXFP8 among them, are cast in a pass of their own
+CASTS: dict[Casts, tuple[Cast, Cast]] = {
+    "fused": (Cast(1, 2, 1), Cast(0, 0, 0)),
+    "current": (Cast(2, 2, 3), Cast(1, 2, 2)),
+    "block": (Cast(1, 2, 1), Cast(1, 2, 1)),
+    # the largest value, the cast, its transposed copy
+    "separate": (Cast(2, 3, 3), Cast(2, 3, 3)),
+}
+
+#: kernels that make the mask of causal attention
+_MASK_KERNELS = 8
 
 #: kernels of a product: block scales of both operands are reordered first
 _PRODUCT_KERNELS = {"bf16": 1, "fp8": 1, "mxfp8": 3, "nvfp4": 3}
@@ -100,8 +126,8 @@ class Kernels:
     launches
         What launching costs.
     precision
-        Format of the products of linear layers and experts. Attention scores, router, embedding and
-        output projection are BF16 in any.
+        Format of the products of linear layers and experts. Router, embedding and output projection
+        are BF16 in any, and attention scores but for ``attention_kernels``.
     permutation
         Whether one kernel moves the copies of tokens, or several do.
     cuda_graphs
@@ -110,9 +136,12 @@ class Kernels:
     expert_products
         One kernel for all experts of a GPU, or one after the other.
     attention_kernels
-        The fastest attention that was measured on the GPU, or FlashAttention 2.
+        The fastest attention in BF16 that was measured on the GPU, FlashAttention 2, FP8, or none
+        that is fused.
     casts
-        Whether kernels before a product write its operands, or they are cast apart.
+        Who writes operands of products, see :data:`CASTS`. With ``fused`` activation functions
+        write them as norms do, which those of Megatron-Core do not, and GPUs that need no
+        transposed copy have one: sustained factors were chosen with both.
     """
 
     gpu: Gpu
@@ -132,15 +161,21 @@ class Kernels:
                 f"{self.gpu.name}: no measured products in {self.precision}; choose another"
                 " precision, or give a profile that has them"
             )
-        if self.casts == "separate" and not self.quantizes:
+        if self.casts not in CASTS:
+            raise HardwareError(f"casts = {echo(self.casts)}: {expected_one_of(self.casts, CASTS)}")
+        if self.casts != "fused" and not self.quantizes:
             raise HardwareError(
-                f"casts = separate: products in {self.precision} have no casts; give another"
+                f"casts = {self.casts}: products in {self.precision} have no casts; give another"
                 " precision, or leave casts out"
             )
-        if self.attention_kernels == "flash-2" and f"{FLASH}_forward" not in self._curves:
+        if self.attention_kernels in _ATTENTION:
+            family, missing = _ATTENTION[self.attention_kernels]
+            if f"{family}_forward" not in self._curves:
+                raise HardwareError(f"{self.gpu.name}: {missing}; leave attention_kernels out")
+        if self.attention_kernels == "fp8" and not self.quantizes:
             raise HardwareError(
-                f"{self.gpu.name}: FlashAttention 2 was not measured beside its fastest attention;"
-                " leave attention_kernels out"
+                f"attention_kernels = fp8: products are in {self.precision}; give another"
+                " precision, or leave attention_kernels out"
             )
 
     @property
@@ -191,12 +226,11 @@ class Kernels:
     ) -> Work:
         """A linear layer from ``k`` to ``n`` in the model's precision: forward, or both gradients.
 
-        ``quantized`` says that the kernel before writes the input in FP8.
+        ``quantized`` says that the kernel before may write the input in FP8.
         """
         if not backward:
-            product = self.matmul(tokens, k, n, linear=True)
-            written = quantized and self.casts == "fused"
-            return product if written else product + self.quantize(tokens * k)
+            cast = self.quantize(tokens * k, normed=quantized)
+            return self.matmul(tokens, k, n, linear=True) + cast
         return (
             self.quantize(tokens * n)
             + self.matmul(tokens, n, k, linear=True)
@@ -209,15 +243,27 @@ class Kernels:
             return self.matmul(tokens, k, n)
         return self.matmul(tokens, n, k) + self.matmul(k, tokens, n, accumulate=True)
 
-    def quantize(self, elements: float | Array) -> Work:
-        """BF16 values to a narrower format along rows and columns; nothing in BF16."""
+    def quantize(self, elements: float | Array, *, normed: bool = False) -> Work:
+        """BF16 values to a narrower format along rows and columns; nothing in BF16.
+
+        ``normed`` values are what a norm has written just before.
+        """
         if not self.quantizes:
             return NOTHING
-        elements = np.asarray(elements)
-        if self.casts == "fused":
-            return self.moved(elements * (BF16 + 2 * self.element_bytes), "elementwise")
-        moved = elements * (2 * BF16 + 3 * self.element_bytes)
-        return self.moved(moved, "elementwise", _SEPARATE_KERNELS)
+        cast = CASTS[self.casts][normed]
+        if not cast.kernels:
+            return NOTHING
+        each = cast.readings * BF16 + self._copies(cast) * self.element_bytes
+        return self.moved(np.asarray(elements) * each, "elementwise", cast.kernels)
+
+    def _copies(self, cast: Cast) -> int:
+        """How often an operand is written.
+
+        GPUs that multiply in FP4 take one with a single scale in any layout, so that it needs no
+        transposed copy (``nvte_is_non_tn_fp8_gemm_supported`` of Transformer Engine).
+        """
+        any_layout = self.gpu.peak_fp4_flops is not None and self.precision == "fp8"
+        return 1 if any_layout and self.casts == "current" else cast.writings
 
     def by_expert(self, work: Work, experts: int) -> Work:
         """Kernels that each of a GPU's experts has, whose time in all is that of ``work``.
@@ -298,8 +344,8 @@ class Kernels:
         """
         latent = dims is not None and dims[0] != dims[1]
         family = "attention_latent" if latent else "attention"
-        if self.attention_kernels == "flash-2" and not latent:
-            family = FLASH
+        if self.attention_kernels in _ATTENTION and not latent:
+            family = _ATTENTION[self.attention_kernels][0]
         name = f"{family}_{'backward' if backward else 'forward'}"
         seconds = self.operator_seconds(name, flops * (2.5 if backward else 1.0), 0.0)
         if dims is not None and not latent:
@@ -309,6 +355,27 @@ class Kernels:
             seconds = np.maximum(seconds + extra, seconds / 2)
         # backward: row sums, gradients, and the query gradient from FP32 to BF16
         return Work.of(float(seconds), 3 if backward else 1)
+
+    def unfused_attention(
+        self, seq_len: float, heads: float, dims: tuple[int, int], batch: float, backward: bool
+    ) -> Work:
+        """Attention whose scores are all in memory, masked ones among them.
+
+        As ``UnfusedDotProductAttention`` of Transformer Engine: two products with a soft-max of
+        BF16 scores between, and a copy of the result; backward four products and the gradient of
+        the soft-max, which reads its result. The mask is made anew, in small kernels.
+        """
+        rows = seq_len * heads * batch
+        if not backward:
+            products = self.matmul(rows, dims[0], seq_len) + self.matmul(rows, seq_len, dims[1])
+            return (
+                products
+                + self.elementwise(rows * seq_len, 2, 1 + _MASK_KERNELS)
+                + self.elementwise(rows * dims[1], 2)
+            )
+        queries = self.matmul(rows, seq_len, dims[0])
+        values = self.matmul(rows, dims[1], seq_len) + self.matmul(rows, seq_len, dims[1])
+        return queries + queries + values + self.elementwise(rows * seq_len, 3)
 
     def moved(self, size_bytes: float | Array, kind: str, kernels: int = 1) -> Work:
         """``kernels`` kernels that move ``size_bytes`` in all.
@@ -326,6 +393,16 @@ class Kernels:
         some = np.asarray(size_bytes) > 0
         seconds = np.where(some, np.asarray(size_bytes) / rate + kernels * memory.launch_s, 0.0)
         seconds = seconds / self.efficiencies.sustained
+        return Work.of(float(seconds) if seconds.ndim == 0 else seconds, kernels)
+
+    def strided(self, elements: float | Array, size_bytes: float | Array, kernels: int) -> Work:
+        """``kernels`` kernels that take ``elements`` numbers one by one, and move so many bytes.
+
+        PyTorch does not vectorize them: operands are not contiguous, or broadcast.
+        """
+        work = self.moved(size_bytes, "strided", kernels)
+        element_s = self.efficiencies.memory["strided"].element_s / self.efficiencies.sustained
+        seconds = np.maximum(work.kernel_s, np.asarray(elements) * element_s)
         return Work.of(float(seconds) if seconds.ndim == 0 else seconds, kernels)
 
     def elementwise(self, elements: float | Array, passes: float, kernels: int = 1) -> Work:

@@ -6,15 +6,18 @@ The time of an operator that computes ``F`` FLOPs and moves ``B`` bytes is
 
 where ``e`` is the measured efficiency by size, a power law of ``F`` between measured sizes; below
 the smallest the *time* stays constant, above the largest the efficiency does. Memory-bound
-operators have ``launch + B / (bandwidth b)``. Curves live in ``hardware/data/efficiency_*.toml``,
-which ``experiments/compute-calibration`` makes from measurements; a user's profile overrides them.
-All times are divided by one number, ``sustained``: how fast operators run within a long step, of
-how fast they were alone (``hardware/data/sustained.toml``, fitted to measured steps).
+operators have ``launch + B / (bandwidth b)``, but ``strided`` ones no less than ``element_s`` for
+each of their elements: threads of PyTorch's kernels whose operands are not contiguous or broadcast
+load and store one element after the other (``CUDALoops.cuh``), and wait for each. Curves live in
+``hardware/data/efficiency_*.toml``, which ``experiments/compute-calibration`` makes from
+measurements; a user's profile overrides them. All times are divided by one number, ``sustained``:
+how fast operators run within a long step, of how fast they were alone
+(``hardware/data/sustained.toml``, fitted to measured steps).
 
 Operators in FP8 (names end in ``_fp8``) are fractions of the FP8 peak; MXFP8 uses the same ones.
-Those in NVFP4 end in ``_fp4``; ``attention_flash_*`` is FlashAttention 2. Curves of attention are
-of heads of 128; beside its products a score costs ``score_s`` (its exponential), of which narrow
-heads have more per FLOP.
+Those in NVFP4 end in ``_fp4``; ``attention_flash_*`` is FlashAttention 2, ``attention_fp8_*`` that
+of cuDNN in FP8, as a fraction of the BF16 peak. Curves of attention are of heads of 128; beside its
+products a score costs ``score_s`` (its exponential), of which narrow heads have more per FLOP.
 
 A GPU that may draw less power than the one whose operators it has computes at a lower clock, the
 power ratio to ``power_exponent``; its memory keeps its own rate.
@@ -60,16 +63,25 @@ OPERATORS = (
 FP8, FP4 = "_fp8", "_fp4"
 #: FlashAttention 2, where it is not the fastest attention that was measured
 FLASH = "attention_flash"
+#: attention in FP8 with scales of blocks, where it was measured
+FP8_ATTENTION = "attention_fp8"
 #: the same by format of products
 SUFFIXES: dict[Precision, str] = {"bf16": "", "fp8": FP8, "mxfp8": FP8, "nvfp4": FP4}
 PRODUCTS = tuple(name for name in OPERATORS if "matmul" in name)
 FP8_OPERATORS = tuple(name + FP8 for name in PRODUCTS)
 FP4_OPERATORS = tuple(name + FP4 for name in PRODUCTS)
 FLASH_OPERATORS = (f"{FLASH}_forward", f"{FLASH}_backward")
-ALL_OPERATORS = (*OPERATORS, *FP8_OPERATORS, *FP4_OPERATORS, *FLASH_OPERATORS)
+NARROW_ATTENTION = (f"{FP8_ATTENTION}_forward", f"{FP8_ATTENTION}_backward")
+ALL_OPERATORS = (
+    *(*OPERATORS, *FP8_OPERATORS, *FP4_OPERATORS),
+    *(*FLASH_OPERATORS, *NARROW_ATTENTION),
+)
 
 #: operators whose time is set by bytes
-MEMORY_KINDS = ("elementwise", "permute", "permute_unfused", "cross_entropy", "optimizer")
+MEMORY_KINDS = (
+    *("elementwise", "strided", "permute", "permute_unfused"),
+    *("cross_entropy", "optimizer"),
+)
 
 #: measured operators whose fractions of peak stand in for GPUs of no measured generation
 GENERIC, GENERIC_FP8 = "a100", "h100"
@@ -107,6 +119,7 @@ class MemoryTable(Table):
 
     bandwidth_efficiency: float = Field(gt=0, le=2)
     launch_s: float = Field(default=0.0, ge=0)
+    element_s: float = Field(default=0.0, ge=0, le=1e-9)
     source: str = ""
     assumed: bool = False
 
@@ -265,6 +278,11 @@ class Memory:
     name: str
     bandwidth_efficiency: float
     launch_s: float
+    element_s: float = 0.0
+
+    def at_clock(self, clock: float) -> Memory:
+        """The operator at so many times the clock at which it was measured: bytes take as long."""
+        return replace(self, element_s=self.element_s / clock)
 
 
 @dataclass(frozen=True)
@@ -317,6 +335,7 @@ def _with_power(efficiencies: Efficiencies, gpu: Gpu) -> Efficiencies:
     return replace(
         efficiencies,
         curves={name: curve.at_clock(clock) for name, curve in efficiencies.curves.items()},
+        memory={name: kind.at_clock(clock) for name, kind in efficiencies.memory.items()},
         provenance={**efficiencies.provenance, "clock": f"{text}: {note}"},
     )
 
@@ -400,7 +419,7 @@ def _build(file: EfficiencyFile, name: str) -> Efficiencies:
         for key, table in file.operators.items()
     }
     memory = {
-        key: Memory(key, table.bandwidth_efficiency, table.launch_s)
+        key: Memory(key, table.bandwidth_efficiency, table.launch_s, table.element_s)
         for key, table in file.memory.items()
     }
     tables: dict[str, CurveTable | MemoryTable | Value] = {**file.operators, **file.memory}

@@ -84,6 +84,10 @@ def _tensor(model: Model, plan: Plan, options: WorkloadOptions, recompute: bool)
     shared = passes * blocks * once
     # embedding and output projection: one collective each, forward and backward
     tables = (4 + plan.sequence_parallel) * once
+    # a module of multi-token prediction: its embedding, both inputs of its projection and their
+    # results, its output projection; all but the first again where layers are
+    module = (13 + 3 * recompute) if plan.sequence_parallel else (3 + 6 + recompute)
+    tables += model.mtp_layers * module * once
     # of the results of the experts, forward and backward
     results = (3 if recompute else 2) * model.num_moe_layers * once
     results *= gathers_results(plan, options)

@@ -32,6 +32,7 @@ from lightloom.workload.chunked_all_to_all import Chunked, Piece
 from lightloom.workload.collectives import TENSOR
 from lightloom.workload.context import ContextWriter
 from lightloom.workload.expert_tables import Variant
+from lightloom.workload.next_tokens import module_collectives
 from lightloom.workload.passes import AllToAllRequest, AllToAlls, Pass
 from lightloom.workload.recipe import Recipe, placed_at
 from lightloom.workload.ring_writer import RingWriter
@@ -376,7 +377,11 @@ class LayerWriter:
         if self.plan.sequence_parallel:
             self.tp_collective(self.recipe.bytes.tp - hidden, layer, micro_batch)
             return
-        size, placed = 2 * self.recipe.bytes.tp - hidden, self._at(layer, micro_batch)
+        self._add_up(self.recipe.bytes.tp, layer, micro_batch, hidden=hidden)
+
+    def _add_up(self, size_bytes: int, layer: int, micro_batch: int, *, hidden: int = 0) -> None:
+        """An all-reduce among TP ranks of what one gather of so many bytes gives, if of any."""
+        size, placed = 2 * size_bytes - hidden, self._at(layer, micro_batch)
         if size:
             peers, kind = self.plan.tp - 1, Collective.ALL_REDUCE
             self.program.inside(size, "tp", peers=peers, collective=kind, **placed)
@@ -384,6 +389,18 @@ class LayerWriter:
     def tp_collective(self, size_bytes: int, layer: int, micro_batch: int) -> None:
         """A collective among TP ranks that nothing hides, if it moves anything."""
         self.inside("tp", size_bytes, layer, micro_batch, peers=self.plan.tp - 1)
+
+    def next_tokens(self, micro_batch: int, *, backward: bool) -> None:
+        """TP collectives of modules of multi-token prediction beside those of their layers."""
+        plan, again = self.plan, self.recipe.compute.recompute == "full"
+        moved = module_collectives(
+            sequence_parallel=plan.sequence_parallel, backward=backward, again=again
+        )
+        for states, adds_up in moved * self.model.mtp_layers:
+            if adds_up:
+                self._add_up(states * self.recipe.bytes.tp, -1, micro_batch)
+            else:
+                self.tp_collective(states * self.recipe.bytes.tp, -1, micro_batch)
 
     # Single tasks
 

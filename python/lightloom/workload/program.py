@@ -112,6 +112,7 @@ class _Writer:
         if is_last:
             reach(output)
             layers.tp_entry(-1, micro_batch)
+            layers.next_tokens(micro_batch, backward=False)
             layers.compute("head", self.recipe.forward.head, -1, micro_batch)
         else:
             self._send(step, self._virtual(step.chunk) + 1)
@@ -131,6 +132,7 @@ class _Writer:
             # once more, for the gradients of the weights
             layers.tp_entry(-1, micro_batch)
             layers.tp_exit(-1, micro_batch)
+            layers.next_tokens(micro_batch, backward=True)
             if reduces:
                 self.states.reduce(self.model.num_layers)
         else:

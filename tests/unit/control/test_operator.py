@@ -194,6 +194,15 @@ def test_a_drain_that_leaves_light_says_so(region, control, is_served):
         # whoever asks again is not told that all is well
         again = control("drain", path, "nic:2/0")
         assert (again[0], again[1].splitlines()[-1]) == (2, out.splitlines()[-1])
+        # nor is whoever changes circuits, whichever they are
+        cleared = control("apply", path, "--clear", "--yes")
+        assert (cleared[0], cleared[1].splitlines()[-1]) == (2, out.splitlines()[-1])
+        assert cleared[2].splitlines()[-1] == (
+            "lightloom: not as wanted: 1 circuit (partial); see above"
+        )
+        assert lit(emulator) == {5: 19}
+        added = control("apply", path, "--add", "0/0-1/0", "--yes")
+        assert (added[0], added[1].splitlines()[-1]) == (2, out.splitlines()[-1])
         assert lit(emulator) == {1: 15, 3: 13, 5: 19}
         assert control("resume", path, "nic:2/1")[2].endswith(
             "lightloom: nic:2/1: is in service; out of service: nic:2/0\n"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import io
+import json
 
 import numpy as np
 import pytest
@@ -183,12 +184,6 @@ SWITCH = "[switches.ocs]"
         ),
         (
             "circuit-rack.toml",
-            "ports = 2 ",
-            "ports = 2\nspare_servers = 1 ",
-            "{rack}: topology: circuits.spare_servers: expected none, which links do not join",
-        ),
-        (
-            "circuit-rack.toml",
             "fixed_s = ",
             "fixed = ",
             "{rack}: topology: unknown key 'circuits.fixed'; did you mean 'fixed_s'?",
@@ -342,6 +337,36 @@ def test_the_file_of_a_fabric_holds_up_no_service(live, control):
         assert (status, "node2 has 1 optical NICs, " in err) == (2, True)
         assert err.endswith("says ports = 2\n")
     assert control("drain", path, "nic:0/0")[2].startswith(f"lightloom: {rack}: not valid TOML")
+
+
+def test_rules_that_a_service_does_not_have_yet_are_said(live, control, tmp_path):
+    """``plan`` decides by the files, and a service by what it read at its start."""
+    path, _ = live
+    rack, asked = path.parent / "circuit-rack.toml", ("--add", "0/0-1/0")
+    plan = tmp_path / "plan.json"
+    until = "until lightloom control serve is started again, it decides by what it read then"
+    with served(path):
+        for words in (("service", path), ("plan", path, *asked, "--json", plan)):
+            assert "other rules" not in control(*words)[1]
+        assert json.loads(plan.read_text())["rules_change"] == ""
+        change(rack, '"25 ms"', '"26 ms"  # measured again')
+        said = f"{rack} has changed since the service was started; {until}"
+        for words in (("service", path), ("plan", path, *asked, "--json", plan)):
+            status, out, _ = control(*words)
+            assert (status, f"  other rules: {said}" in out.splitlines()) == (0, True)
+        assert json.loads(plan.read_text())["rules_change"] == said
+        change(rack, '"26 ms"', '"25 ms"')  # a comment is no rule
+        assert "other rules" not in control("service", path)[1]
+        rack.write_text("not TOML")
+        assert (
+            f"the service would not start by these files ({rack}: not valid TOML"
+            in (control("service", path)[1])
+        )
+    rack.write_bytes(read_sample(rack.name))
+    change(rack, '"25 ms"', '"26 ms"')
+    assert "other rules" not in control("plan", path, *asked)[1]  # nobody serves it
+    with served(path):
+        assert "other rules" not in control("service", path)[1]  # which has read it anew
 
 
 def test_what_is_out_of_service_is_not_forgotten_if_servers_shrink(live, control):

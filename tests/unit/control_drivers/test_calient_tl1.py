@@ -154,6 +154,6 @@ def test_ports_that_are_numbers_and_replies_of_several_pages(page_rows):
     ],
 )
 def test_ports_in_reports(text, ports):
-    from lightloom.control.drivers.calient_tl1 import _NAMED_PORT
+    from lightloom.control.drivers.calient_tl1 import CalientTl1
 
-    assert tuple(_NAMED_PORT.findall(text)) == ports
+    assert tuple(CalientTl1.port_in_text.findall(text)) == ports

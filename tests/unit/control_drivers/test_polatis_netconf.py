@@ -258,7 +258,7 @@ def test_the_driver_understands_what_public_clients_do(capability):
     async def check():
         driver = open_driver("polatis+netconf://192.0.2.1", credentials=ADMIN)
         manager = RecordedManager(capability)
-        driver._open = lambda: manager
+        driver._log_in = lambda: manager
         description = await driver.connect()
         assert (description.vendor, description.serial, description.size) == (
             "Polatis",

@@ -455,7 +455,7 @@ def test_attenuators_and_flaps_change_the_light():
     async def check():
         async with setup() as (emulator, driver):
             await driver.apply(change("1-9"))
-            session, _ = driver._tl1.connected()
+            session = driver.session
             full = emulator.matrix.power_dbm(9)
             await session.command("SET-PORT-ATTEN", "9", "::MODE=ABS,LEVEL=-20")
             assert emulator.matrix.power_dbm(9) == -20

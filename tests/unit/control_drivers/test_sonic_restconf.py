@@ -68,16 +68,16 @@ def test_what_a_switch_has(tmp_path, has_state_module):
 
 def test_what_a_switch_is_made_of_is_asked_again_after_a_restart(tmp_path):
     async def check(_emulator, driver):
-        values, refused = driver._body, SwitchDeniedError("503", "starting", "GET")
+        values, refused = driver._values, SwitchDeniedError("503", "starting", "GET")
 
-        async def refuse(names, *args):
+        async def refuse(names):
             if "platform" in names[0]:
                 raise refused
-            return await values(names, *args)
+            return await values(names)
 
-        driver._body = refuse
+        driver._values = refuse
         assert (await driver.read_back()).equipment == ()
-        driver._body = values
+        driver._values = values
         await driver.connect()
         assert (await driver.read_back()).equipment[0].name == "PSU 1"
 

@@ -85,6 +85,14 @@ def test_circuits_that_are_kept_are_held(cluster):
         part = part_of(cluster, kept=kept)
         assert (part.kept, part.held) == (kept, is_held)
     assert part_of(cluster, held=True).kept == "no"
+    assert Chronos(held=False, kept="no").kept == "no"
+    for kept in ("needed", "ahead"):
+        with pytest.raises(FabricError) as refusal:
+            Chronos(held=False, kept=kept)
+        assert str(refusal.value) == (
+            f"chronos: held = off: kept = {kept} holds circuits of rings as well: expected held ="
+            " on, or kept = no"
+        )
 
 
 def test_a_step_is_never_shorter_where_ports_turn_more_often():

@@ -39,6 +39,8 @@ def test_whole_bits_and_picoseconds_for_the_core():
         nvlink_gather_peer_s=1.5e-6,
         nvlink_reduce_efficiency=0.25,
         nvlink_reduce_start_up_s=4e-6,
+        nvlink_reduce_channels=16.0,
+        nvlink_reduce_overhead_bytes=5_700.0,
         nic_efficiency=0.9,
         message_start_up_s=14e-6,
         all_to_all_start_up_s=22e-6,
@@ -50,7 +52,8 @@ def test_whole_bits_and_picoseconds_for_the_core():
     assert cluster.link_delay_ps == 1_000_000
     rate, us = 3_600_000_000_000, 1_000_000
     gathers = (rate // 2, 2 * us, 1_500_000)
-    assert cluster.nvswitch() == NvSwitch(rate * 3 // 4, 3 * us, *gathers, rate // 4, 4 * us)
+    sums = (rate // 4, 4 * us, 16, 5_700)
+    assert cluster.nvswitch() == NvSwitch(rate * 3 // 4, 3 * us, *gathers, *sums)
     assert cluster.start_up() == StartUp(14 * us, 22 * us, us, 80 * us)
 
 
@@ -77,7 +80,8 @@ def test_the_ideal_interconnect_is_the_vendors():
 
 def test_every_gpu_has_what_was_measured_for_it_or_the_default():
     of = lambda gpu: Interconnect.named("measured", gpu)  # noqa: E731
-    unlike = {"nvlink_reduce_efficiency": 0.0, "nvlink_reduce_start_up_s": 0.0}
+    reduced = ("efficiency", "start_up_s", "channels", "overhead_bytes")
+    unlike = {f"nvlink_reduce_{name}": 0.0 for name in reduced}
     assert vars(of("h100")) | unlike == vars(of("a100")) != vars(of("b200")) | unlike
     assert min(of(gpu).nvlink_reduce_efficiency for gpu in ("h100", "h200", "b200", "gb300")) > 0.4
     assert of("mi300x").nvlink_reduce_efficiency == 0
@@ -94,6 +98,10 @@ def test_a_fabric_may_have_other_nics():
 @pytest.mark.parametrize(("values", "text"), [
     ({"nic_efficiency": 1.01}, "nic_efficiency = 1.01: expected a share above 0, up to 1"),
     ({"nic_efficiency": 0}, "nic_efficiency = 0: expected a share above 0, up to 1"),
+    (
+        {"nvlink_reduce_channels": -1.0},
+        "nvlink_reduce_channels = -1: expected a number from 0 to 1048576",
+    ),
     ({"message_start_up_s": -1e-6}, "message_start_up_s = -1e-06: expected a time from 0 to 1 s"),
 ])  # fmt: skip
 def test_impossible_efficiencies_are_refused(values, text):

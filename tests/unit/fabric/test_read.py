@@ -65,10 +65,10 @@ def test_fabrics_cannot_be_changed_behind_ones_back():
     ("mixnet", {"ports": True}, "mixnet: ports = True: expected a whole number"),
     ("mixnet", {"split": "yes"}, "mixnet: split = yes: expected on or off"),
     ("mixnet", {"fixed_s": "25 parsecs"},
-     "mixnet: fixed_s: cannot read"
+     "mixnet: fixed_s = 25 parsecs: cannot read"
      " '25 parsecs' as a time such as '25 ms', or 'measured', or 'measured-p99'"),
     ("mixnet", {"fixed_s": "mesured"},
-     "mixnet: fixed_s: cannot read 'mesured' as a"
+     "mixnet: fixed_s = mesured: cannot read 'mesured' as a"
      " time such as '25 ms', or 'measured', or 'measured-p99'; did you mean 'measured'?"),
     ("mixnet", {"allocator": "bset"}, "mixnet: allocator = bset: expected one of paper, reference,"
      " static, greedy, parametric, best, exact; did you mean 'best'?"),

@@ -12,7 +12,7 @@ from lightloom.fabric import Cluster, Counting, FatTree, MixNet, Rail, load_fabr
 from lightloom.fabric.alone import network_alone
 from lightloom.fabric.context import FabricContext
 from lightloom.fabric.infragraph import infragraph_of
-from lightloom.fabric.network import SwitchGraph
+from lightloom.fabric.network import Ocs, SwitchGraph
 from lightloom.fabric.topology import Topology
 from lightloom.fabric.topology_graph import joined_pairs, topology_graph
 from lightloom.fabric.topology_options import LinkRule, SwitchTier
@@ -327,14 +327,29 @@ OPTIONS = [
 ]
 
 
+PACKETS = Packets(transport="ideal", full=True)
+
+
 @pytest.mark.parametrize("options", OPTIONS)
-@pytest.mark.parametrize("packets", [None, Packets(transport="ideal", full=True)])
-def test_circuits_beside_one_switch_are_those_of_mixnet(topology, options, packets):
+@pytest.mark.parametrize(
+    ("failed", "packets"),
+    [
+        ((), None),
+        ((), PACKETS),
+        (("nic:0/1", "nic:3/5"), None),
+        (("nic:0/1", "nic:3/5"), PACKETS),
+        (("eps:2/0", "nic:1/0", "nic:1/1"), None),
+        (("plane:2",), None),
+    ],
+)
+def test_circuits_beside_one_switch_are_those_of_mixnet(topology, options, failed, packets):
     """As flows and as packets, decision by decision, and part by part of the bill."""
+    if any(part.startswith("plane") for part in failed):
+        options = {**options, "planes": "duplex"}
     cluster = cluster_of(6)
     given = {"ports": 6, **options}
-    ours = topology(CIRCUITS).replace(circuits=given)
-    mixnet = MixNet(switch_ports=32, **given)
+    ours = topology(CIRCUITS).replace(circuits=given, failed=failed)
+    mixnet = MixNet(switch_ports=32, failed=failed, **given)
     rng = np.random.default_rng(3)
     steps = Steps()
     steps.compute(1e-3)
@@ -389,7 +404,46 @@ def test_what_of_circuits_is_left_open_is_tried(topology):
     network = rack.network(cluster, context)
     shown = rack.effective(cluster, network)["circuits"]
     assert (shown["split"], shown["region_servers"], shown["fixed_s"]) == (True, 8, 0.025)
-    assert rack.without(Failures(nics=[(0, 1)])) is None
+    assert rack.without(Failures(nics=[(0, 1)])).failed == ("nic:0/1",)
+    assert rack.replace(failed=["eps:3/1"]).without(Failures(servers=[2])).failed == (
+        "eps:3/1",
+        "server:2",
+    )
+
+
+def _alone(rack, servers):
+    """The network of a job of one EP group on so many servers."""
+    layout = Layout.grid(
+        stages=1,
+        replicas=1,
+        members=servers,
+        gpus_per_worker=8,
+        worker_server=np.arange(servers, dtype=np.uint32),
+    )
+    return rack.network(cluster_of(servers), FabricContext(layout))
+
+
+def test_a_failed_server_has_circuits_only_where_a_spare_one_has(topology):
+    failed = topology(CIRCUITS).replace(failed=["server:1"])
+    assert _alone(failed, 4).part(Ocs).failures == Failures(servers=[1])
+    spared = failed.replace(circuits={"ports": 6, "spare_servers": 1})
+    assert _alone(spared, 4).part(Ocs).failures == Failures()
+    two = spared.replace(failed=["server:1", "server:2"])
+    assert _alone(two, 4).part(Ocs).failures == Failures(servers=[2])
+    assert "failed, and not used: server 1" in _alone(spared, 4).notes
+
+
+def test_spare_servers_are_charged_as_those_of_mixnet(topology):
+    given = {"ports": 6, "spare_servers": 2}
+    fabrics = topology(CIRCUITS).replace(circuits=given), MixNet(switch_ports=32, **given)
+    bills = [f.bill_of_materials(cluster_of(6), network=_alone(f, 6)) for f in fabrics]
+    for part in ("nic", "eps_port", "ocs_port", "transceiver", "fiber"):
+        assert bills[0].count(part) == bills[1].count(part), part
+    assert bills[0].count("nic") == 8 * (6 + 2)
+    assert bills[0].conventions["spare"] == "NICs and ports of 2 servers"
+    few = topology(f"servers = 6\n{CIRCUITS}").replace(circuits=given)
+    with pytest.raises(FabricError, match=r"circuits.spare_servers = 2: describes 6 servers"):
+        few.bill_of_materials(cluster_of(6))
 
 
 @pytest.mark.parametrize(
@@ -399,14 +453,45 @@ def test_what_of_circuits_is_left_open_is_tried(topology):
         ("ports = 6", "ports = 5", "a server has 2 links for 3 NICs beside those of circuits"),
         ("ports = 6", "port = 6", "unknown key 'circuits.port'; did you mean 'ports'?"),
         ("ports = 6", 'when = "allways"', "circuits.when = allways: expected one of never, always"),
-        ("ports = 6", "ports = 6\nspare_servers = 1", "circuits.spare_servers: expected none"),
         ("ports = 6", "ports = 6\nrelay = true\nsplit = false", "relay = true divides the bytes"),
-        ("[switches", 'failed = ["nic:0/1"]\n[switches', r"failed: expected none with \[circuits"),
+        (
+            "[switches",
+            'failed = ["nick:0/1"]\n[switches',
+            "failed 'nick:0/1': expected of server:3",
+        ),
     ],
 )
 def test_circuits_that_cannot_be_are_one_line(topology, before, after, message):
     with pytest.raises(FabricError, match=message):
         topology(CIRCUITS.replace(before, after, 1)).adapt(cluster_of(4))
+
+
+@pytest.mark.parametrize(
+    ("failed", "message"),
+    [
+        ("nic:0/6", "failed: NIC 0/6: expected parts of 4 servers with 6 optical NICs"),
+        ("nic:4/0", "failed: NIC 4/0: expected parts of 4 servers with 6 optical NICs"),
+        ("eps:0/2", "expected parts of 4 servers with 2 NICs of 1 link beside those of circuits"),
+        ("server:4", "failed: server 4: expected parts of 4 servers"),
+        ("plane:0", "failed: plane 0: expected one of several planes, there is 1"),
+        ("eps:1/0,eps:1/1", "all links of server 1 (2) have failed; lightloom control relays"),
+    ],
+)
+def test_parts_that_no_region_can_lack_are_one_line(topology, failed, message):
+    with pytest.raises(FabricError) as refusal:
+        _alone(topology(CIRCUITS).replace(failed=failed), 4)
+    assert message in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_planes_are_those_of_circuits_where_there_are_such(topology):
+    text = CIRCUITS.replace("[switches", "planes = 2\n[switches", 1).replace(
+        "count = 2", "count = 1"
+    )
+    both = topology(text).replace(circuits={"ports": 6, "planes": "duplex"}, failed=["plane:1"])
+    assert _alone(both, 4).part(Ocs).failures == Failures(planes=[1])
+    links = both.replace(circuits={"ports": 6})
+    assert _alone(links, 4).part(Ocs).failures == Failures(eps_nics=[(s, 1) for s in range(4)])
 
 
 def test_circuits_are_not_in_infragraph(topology):

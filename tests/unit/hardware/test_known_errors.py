@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "against-real-system
 
 
 @pytest.mark.parametrize("has_experts", [True, False])
-@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+@pytest.mark.parametrize("precision", ["bf16", "fp8", "nvfp4"])
 def test_known_errors_are_those_of_the_page(has_experts, precision):
     error = known_error(has_experts=has_experts, precision=precision)
     row = rf"\| {error.name} \| both \| (\d+) \| ([\d.]+) % \|"
@@ -21,7 +21,7 @@ def test_known_errors_are_those_of_the_page(has_experts, precision):
 
 
 @pytest.mark.parametrize("has_experts", [True, False])
-@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+@pytest.mark.parametrize("precision", ["bf16", "fp8", "nvfp4"])
 def test_intervals_are_those_of_the_board(has_experts, precision):
     error = known_error(has_experts=has_experts, precision=precision)
     row = rf"\| {error.name} \| \d+ \| [\d.]+ % \| [\d.]+ % \| ([\d.]+) \|"
@@ -32,3 +32,8 @@ def test_intervals_are_those_of_the_board(has_experts, precision):
 
 def test_formats_of_eight_bits_are_one_class():
     assert known_error(has_experts=True, precision="mxfp8").name == "MoE FP8"
+
+
+def test_four_bits_have_a_class_where_runs_are_known():
+    assert known_error(has_experts=False, precision="nvfp4").name == "dense NVFP4"
+    assert known_error(has_experts=True, precision="nvfp4").name == "MoE FP8"

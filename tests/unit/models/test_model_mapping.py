@@ -179,6 +179,22 @@ def test_gpt_oss_has_sinks_and_biases() -> None:
     assert model.expert_clamp
 
 
+@pytest.mark.parametrize(
+    ("keys", "scaled"),
+    [
+        ({}, False),
+        ({"rope_scaling": None}, False),
+        ({"rope_scaling": {"rope_type": "yarn", "truncate": False}}, True),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, True),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, False),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 150000}}, True),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": 150000}}, False),
+    ],
+)
+def test_yarn_scales_rotary_positions(keys: dict[str, Any], scaled: bool) -> None:
+    assert shape(SAMPLES["gpt_oss"], **keys).attention.scaled_rotary == scaled
+
+
 def test_granite_ties_its_embeddings_if_it_says_so() -> None:
     assert shape(SAMPLES["granitemoe"], tie_word_embeddings=True).tied_embeddings
     assert not shape(SAMPLES["granitemoe"]).tied_embeddings
@@ -290,7 +306,6 @@ PUBLISHED_EXTRAS: dict[str, dict[str, Any]] = {
         "initial_context_length": 4096,
         "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
         "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]},
-        "rope_scaling": {"rope_type": "yarn", "truncate": False},
         "sliding_window": None,
         "swiglu_limit": 7.0,
     },

@@ -124,9 +124,9 @@ def test_windows_see_so_many_tokens_up_to_themselves():
     # a triangle, and then 256 keys for each query
     pairs = 256**2 / 2 + (4096 - 256) * 256
     assert products(windowed, seq_len=4096) == pytest.approx(3 * 2 * pairs / 4096 * 4 * 16)
-    # kernels multiply whole tiles of 128 tokens: one more than the window
-    pairs = sum(min(query + 0.5, 256 + 128) for query in range(600))
-    assert score_flops(windowed, 600) == pytest.approx(2 * pairs * 4 * 16)
+    # kernels multiply whole tiles of 256 tokens: one more than the window
+    pairs = sum(min(query + 0.5, 256 + 256) for query in range(1000))
+    assert score_flops(windowed, 1000) == pytest.approx(2 * pairs * 4 * 16)
     assert score_flops(windowed, 200) == score_flops(GROUPED, 200)
     whole = score_flops(windowed, 1 << 20) / score_flops(windowed, 1 << 19)
     assert whole == pytest.approx(2, rel=1e-3)
@@ -156,7 +156,7 @@ def test_compressed_attention_by_hand() -> None:
     compressed = Attention("csa", num_heads=2, num_kv_heads=1, head_dim=8, window=128, compress=128)
     seq = 4096
     # a query sees so many tokens of its window and a tile more, and an entry per 128 before it
-    window = (128 + 128) * seq - (128 + 128) ** 2 / 2
+    window = (128 + 256) * seq - (128 + 256) ** 2 / 2
     entries = sum(range(seq // 128)) * 128 + seq / 2
     assert score_flops(compressed, seq) == pytest.approx(2 * 2 * 16 * (window + entries))
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from lightloom.errors import InputError
+from lightloom.inputs.formats import parse_toml
+from lightloom.inputs.strict import check
 from lightloom.packets import PacketScenario, make_flows, simulate_flows
 from lightloom.packets.classes import classify
 from lightloom.packets.columns import as_json, completion_columns
 from lightloom.packets.flows import OF_CLASS, parse_flows
 from lightloom.packets.results import Finished
-from lightloom.packets.scenario import load_scenario, parse_scenario
+from lightloom.packets.scenario import ScenarioFile, load_scenario
 from lightloom.packets.traffic import flows_of
 from lightloom.report.packets_table import grids, heading, parameter_rows, settings_lines
 
@@ -103,7 +105,7 @@ name = "background"
 transport = "dctcp"
 traffic = { pattern = "load", load = 0.4, flow_sizes = "websearch", load_time_s = "200 us" }
 """
-    found = parse_scenario(text.encode(), "S")
+    found = check(ScenarioFile, parse_toml(text.encode(), "S"), "S")
     flows = flows_of(found)
     assert flows.name == "all-to-all in 4 groups of 4 and load of 0.4 by websearch"
     assert set(flows.classes) == {"", "background"}
@@ -245,11 +247,12 @@ def test_a_text_for_each_flow_is_expected():
 
 def test_flows_of_a_class_wait_for_none(tmp_path):
     (tmp_path / "more.csv").write_text("src,dst,bytes,after\n4,5,1000,\n5,6,1000,0\n")
-    found = parse_scenario(
+    table = parse_toml(
         b'transport = "roce"\nnetwork = { hosts = 8, rate_gbps = 100 }\n'
         b'traffic = { pattern = "permutation", size_bytes = 1000 }\n'
         b'[[classes]]\ntransport = "dctcp"\npriority = 1\n', "S"
     )  # fmt: skip
+    found = check(ScenarioFile, table, "S")
     table = found.classes[0].model_copy(
         update={"traffic": found.traffic.model_copy(
             update={"pattern": None, "size_bytes": None, "flows": tmp_path / "more.csv"})}

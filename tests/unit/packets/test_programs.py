@@ -1,5 +1,7 @@
 """Flows that wait for others, by the column ``after`` and by programs in GOAL."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -314,5 +316,5 @@ def test_builders_of_programs_serve_python_too():
     send = builder.add("send", 0, "send", flow=0)
     builder.wait(send, pause, Milestone.ENDED)
     flows = make_flows([0], [1], 4096)
-    run = simulate_flows(flows.with_programs(builder.build()), scenario())
+    run = simulate_flows(replace(flows, programs=builder.build()), scenario())
     assert run.began_s[0] == pytest.approx(5e-6)

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from lightloom.errors import InputError
+from lightloom.inputs.formats import parse_toml
+from lightloom.inputs.strict import check
 from lightloom.packets import (
     TRANSPORTS,
     NetworkTable,
@@ -13,7 +15,7 @@ from lightloom.packets import (
     profile_of,
     simulate_flows,
 )
-from lightloom.packets.scenario import load_scenario, parse_scenario
+from lightloom.packets.scenario import ScenarioFile, load_scenario
 from lightloom.packets.settings import resolve, smallest_radix, topology_of
 from lightloom.packets.traffic import flows_of
 
@@ -24,7 +26,7 @@ WHOLE = f'transport = "roce"\n{NETWORK}{TRAFFIC}'
 
 
 def read(text):
-    return parse_scenario(text.encode(), "S")
+    return check(ScenarioFile, parse_toml(text.encode(), "S"), "S")
 
 
 def scenario(network=None, **more):
@@ -299,7 +301,7 @@ def test_paths_are_below_the_folder_of_the_file(tmp_path):
 def test_a_window_that_is_found_out_may_be_given_as_a_number():
     def window(given):
         text = f"transport = {{ name = 'uet-rccc'{given} }}\n{NETWORK}"
-        described = parse_scenario(f"{text}{TRAFFIC}".encode(), "S")
+        described = read(f"{text}{TRAFFIC}")
         return resolve(described).tables["transport"]["window"]
 
     assert window("") is None

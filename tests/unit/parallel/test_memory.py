@@ -9,9 +9,9 @@ from lightloom.models import load_model
 from lightloom.models.model import Attention, Model
 from lightloom.models.parameters import total_parameters
 from lightloom.parallel import MemoryOptions, Plan, does_not_fit, memory_per_stage
-from lightloom.parallel.activations import TENSORS, kept_tensors
+from lightloom.parallel.activations import TENSORS, kept_tensors, module_tensors
 from lightloom.parallel.memory import (
-    layer_activations,
+    kept_bytes,
     layer_parameters,
     memory_by_stage,
     stage_parameters,
@@ -79,6 +79,12 @@ def test_zero1_shards_over_context_ranks_too():
     assert memory.optimizer_bytes == pytest.approx(12 * (part.dense / 16 + part.expert / 4))
 
 
+def layer_activations(model, plan, layer, options):
+    """Bytes that one layer keeps of one micro-batch per GPU, and when nothing is recomputed."""
+    tensors = kept_tensors(model, plan, layer, options.keeps)
+    return kept_bytes(tensors, options)
+
+
 def test_activations_of_a_dense_layer_by_hand():
     plan = Plan(gpus=1, seq_len=128)
     kept, full = layer_activations(MODEL, plan, 0, NONE)
@@ -129,7 +135,8 @@ def test_every_level_recomputes_tensors_that_there_are():
     full = {name for name, tensor in TENSORS.items() if "full" in tensor.recomputed_by}
     assert full == set(TENSORS) - {"input"}
     kept = {name for layer in (0, 1) for name, _ in kept_tensors(MODEL, Plan(gpus=1), layer)}
-    assert kept | {"returned"} == set(TENSORS)
+    modules = {name for name, _ in module_tensors(MODEL, Plan(gpus=1))}
+    assert kept | modules | {"returned", "scores"} == set(TENSORS)
 
 
 def test_sequence_parallelism_shards_what_is_between():

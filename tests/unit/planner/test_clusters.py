@@ -1,11 +1,19 @@
 """Clusters by name, from a file and from a GPU; wrong ones are one line."""
 
+import tomllib
+from importlib import resources
+
 import pytest
 
 from lightloom.errors import InputError
 from lightloom.planner.choose import choose_strategies
-from lightloom.planner.cluster import cluster_names, derived_cluster, load_cluster
+from lightloom.planner.cluster import derived_cluster, load_cluster
 from lightloom.planner.scenario import AllToAllScenario
+
+#: of the clusters that the package has
+NAMES = tomllib.loads(
+    resources.files("lightloom.planner").joinpath("data/clusters.toml").read_text()
+)
 
 FILE = """
 title = "Ours"
@@ -39,7 +47,7 @@ def path(tmp_path):
 
 
 def test_every_packaged_cluster_says_where_its_curves_are_from():
-    for name in cluster_names():
+    for name in NAMES:
         cluster = load_cluster(name)
         curves = (cluster.all_to_all, cluster.within, cluster.gather, cluster.copy_)
         assert all(curve.source != "given" for curve in curves)
@@ -47,7 +55,7 @@ def test_every_packaged_cluster_says_where_its_curves_are_from():
 
 def test_only_one_cluster_has_penalties():
     """They are fitted to a published choice, and belong to no other cluster."""
-    fitted = [name for name in cluster_names() if load_cluster(name).penalties.copy_s]
+    fitted = [name for name in NAMES if load_cluster(name).penalties.copy_s]
     assert fitted == ["a800x16"]
     assert "fitted" in load_cluster("a800x16").penalties.source
     assert derived_cluster(gpu="h100", rate_gbps=400, tp=8, ep=8).penalties.copy_s == 0

@@ -332,3 +332,32 @@ def test_a_file_of_something_else_is_refused(make_comparison, tmp_path, spoil):
     file.write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"results\.json: no results"):
         read_comparison(file)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda result: result["loads"].pop(),
+            r"results\[1\]\.loads: balanced.*; expected those of",
+        ),
+        (lambda result: result.update(loads=[]), r"results\[1\]\.loads: none; expected those of"),
+        (
+            lambda result: result["loads"][0].update(step_time_s="1"),
+            r"results\[1\]\.loads\.0\.step_time_s: '1': ",
+        ),
+        (lambda result: result.update(power_w=[1]), r"results\[1\]\.power_w: \[1\]: "),
+        (
+            lambda result: result.update(sample_step_times_s=[]),
+            r"results\[1\]\.sample_step_times_s: 0 numbers; expected ",
+        ),
+        (lambda result: result.update(step_time_s=-1.0), r"results\[1\]: a step time .*0 or less"),
+    ],
+)
+def test_a_file_that_was_edited_is_refused_by_its_key(make_comparison, tmp_path, spoil, message):
+    content = json.loads(json.dumps(make_comparison().to_json()))
+    spoil(content["results"][1])
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=rf"results\.json: {message}"):
+        read_comparison(file)

@@ -22,13 +22,13 @@ def test_values_with_sources_are_one_row():
 def test_nested_values_are_named_by_their_path():
     rows = flatten({"a": {"b": [1, 2], "c": None}, "d": [{"e": True}]})
     assert [(r.name, r.value) for r in rows] == [
-        ("a.b", "1, 2"), ("a.c", "not given"), ("d[0].e", "yes")
+        ("a.b", "1, 2"), ("a.c", "not given"), ("d[0].e", "on")
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(1234567, "1,234,567"), (2.0, "2"), (0.1, "0.1"), (1e30, "1e+30"), (False, "no"),
+    [(1234567, "1,234,567"), (2.0, "2"), (0.1, "0.1"), (1e30, "1e+30"), (False, "off"),
      ((), "none"), (["a", 1], "a, 1"), (float("inf"), "inf")],
 )  # fmt: skip
 def test_text_of_values(value, text):

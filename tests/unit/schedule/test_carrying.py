@@ -9,7 +9,7 @@ from tests.simulate_graphs import GBPS, Steps, graph, mixnet
 
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule import Decider, Policy, Region, RelayCost
-from lightloom.schedule.carrying import AllToAllPlanner, JobNics, NicPlace, sent_and_received
+from lightloom.schedule.carrying import AllToAllPlanner, JobNics, NicPlace
 from lightloom.simulate import simulate
 
 
@@ -59,6 +59,16 @@ def test_every_byte_is_in_one_part(seed, relaying):
     assert any(len(part.hops) == 2 for part in parts) <= relaying
     own = [part for server in range(6) for part in planner.plan(demand, circuits, server=server)]
     assert sorted(own) == sorted(parts)
+
+
+def sent_and_received(parts):
+    """The bytes that each NIC sends and receives, relayed ones each time."""
+    sums = {}
+    for part in parts:
+        for hop in part.hops:
+            sums.setdefault(hop.sender, [0, 0])[0] += part.size_bytes
+            sums.setdefault(hop.receiver, [0, 0])[1] += part.size_bytes
+    return sums
 
 
 def test_relays_are_taken_where_they_pay():

@@ -106,8 +106,15 @@ def test_an_all_reduce_in_a_server_is_a_ring_or_what_switches_take():
         around = 2 * size * peers / gpus * 8
         times = [start_s + around / bps / links.nvlink_gather_efficiency]
         if links.nvlink_reduce_efficiency:
-            moved = size * (gpus + 1) / gpus * 8 / bps / links.nvlink_reduce_efficiency
-            times.append(links.nvlink_reduce_start_up_s + moved)
+            channels = round(links.nvlink_reduce_channels)
+            overhead = links.nvlink_reduce_overhead_bytes
+            carried = min(
+                (size + 2 * min(size, gpus * channels * chunk)) * (1 + overhead / chunk)
+                for chunk in (16 << 10, 32 << 10, 64 << 10, 128 << 10)
+            )
+            moved = carried * (gpus + 1) / gpus
+            seconds = moved * 8 / bps / links.nvlink_reduce_efficiency
+            times.append(links.nvlink_reduce_start_up_s + seconds)
         assert one.time_s == pytest.approx(min(times), rel=1e-5)
         paces = NetworkPaces(Cluster.of(gpus=gpus, interconnect=links, **cluster))
         assert paces.all_reduce(size, ServerSpan(gpus, 1)) == pytest.approx(min(times), rel=1e-5)

@@ -294,7 +294,7 @@ def test_what_failures_add_in_words():
         ),
     ]
     assert failures_note(10.0, failures) == (
-        "failures: 10 s with all parts, without nic:3/0 10.1 s (+1.0%; 7 of 8 NICs left), without "
+        "failures: 10 s with all parts, without nic:3/0 10.1 s (+1.0 %; 7 of 8 NICs left), without "
         "tor:0 the job stops (it joins all servers), without ocs:0 unaffected: it has no circuit "
         "switch"
     )
@@ -372,10 +372,41 @@ def test_a_fabric_that_cannot_lack_parts_is_not_called_unaffected():
     assert absent.result(2.0, {}).lost_share == 0
 
 
-def test_what_a_topology_with_circuits_is_without_parts_is_not_guessed(tmp_path):
+RACK = """
+kind = "topology"
+[switches.leaf]
+servers = 4
+ports = 64
+[switches.spine]
+count = 2
+[[links]]
+ends = ["servers", "leaf"]
+count = 2
+[[links]]
+ends = ["leaf", "spine"]
+count = 4
+[circuits]
+ports = 6
+link_up_s = 0
+"""
+
+
+def test_a_topology_with_circuits_fails_as_mixnet_does(tmp_path):
+    """On a tree without a bottleneck, where spare servers are as near as those they replace."""
     path = tmp_path / "rack.toml"
-    path.write_bytes(read_sample("circuit-rack"))
-    (result,) = compared((str(path),), ("nic:0/1", "gpu:1/1", "server:0", "plane:0")).results
-    said = {failure.part: failure.response for failure in result.failures}
-    assert all(UNKNOWN in said[part] for part in ("nic:0/1", "gpu:1/1", "server:0"))
-    assert "it is one network, not planes" in said["plane:0"]
+    path.write_text(RACK)
+    parts = ("nic:0/1", "nic:2/7", "eps:1/0", "gpu:1/1", "server:0", "tor:0", "ocs:0", "plane:0")
+    rack, mixnet = compared((str(path), "mixnet"), parts).results
+    ours, theirs = ({f.part: f for f in result.failures} for result in (rack, mixnet))
+    for part in ("nic:0/1", "nic:2/7", "eps:1/0", "gpu:1/1", "server:0", "ocs:0"):
+        assert ours[part].response == theirs[part].response
+        assert ours[part].longer_share == pytest.approx(theirs[part].longer_share, abs=0.01)
+    assert ours["nic:0/1"].longer_share > 0
+    assert ours["server:0"].response.startswith(ALONE)
+    # where spare servers would be is not described: those below have no other links
+    assert ours["tor:0"].response == "nothing else joins 4 servers"
+    assert "it is one network, not planes" in ours["plane:0"].response
+    path.write_text(RACK + "spare_servers = 1\n")
+    (spared,) = compared((str(path),), ("server:1", "nic:7/0")).results
+    assert spared.failures[0].response == "a spare server on the same circuit switch"
+    assert spared.failures[0].longer_share == 0

@@ -13,7 +13,7 @@ from lightloom.models import load_model
 from lightloom.models.model import Attention, Model
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.compute_dispatch import Dispatch
-from lightloom.workload.compute_kernels import Work
+from lightloom.workload.compute_kernels import CASTS, NOTHING, Kernels, Work
 from lightloom.workload.compute_operators import Launches
 
 GQA = Attention("gqa", num_heads=32, num_kv_heads=8, head_dim=128)
@@ -79,7 +79,7 @@ def plain(gpu="b200", efficiency=0.5, **options):
         for name, curve in measured.curves.items()
     }
     memory = {
-        name: dataclasses.replace(kind, bandwidth_efficiency=1.0, launch_s=0.0)
+        name: dataclasses.replace(kind, bandwidth_efficiency=1.0, launch_s=0.0, element_s=0.0)
         for name, kind in measured.memory.items()
     }
     even = dataclasses.replace(measured, curves=curves, memory=memory, sustained=1.0)
@@ -173,8 +173,11 @@ def test_a_measured_operator_has_the_clock_of_its_gpu_and_leaves_the_others(tmp_
 
 
 def test_kernels_that_change_nothing_are_refused():
-    with pytest.raises(HardwareError, match="products in bf16 have no casts"):
-        plain("h100", casts="separate")
+    for casts in CASTS.keys() - {"fused"}:
+        with pytest.raises(HardwareError, match=f"casts = {casts}: products in bf16 have no casts"):
+            plain("h100", casts=casts)
+    with pytest.raises(HardwareError, match="casts = 'delayed': expected one of fused, current"):
+        plain("h100", precision="fp8", casts="delayed")
 
 
 def test_casts_apart_read_an_operand_twice_and_transpose_it():
@@ -184,6 +187,93 @@ def test_casts_apart_read_an_operand_twice_and_transpose_it():
     layer = [c.kernels.linear(4096, 4096, 4096, False, quantized=True) for c in (fused, apart)]
     assert layer[0].kernels + 3 == layer[1].kernels
     assert layer[0].kernel_s < layer[1].kernel_s
+
+
+#: GPU, format and scales: bytes that a cast moves per element (BF16 values read, FP8 values and
+#: their scales written), and after a norm, which has written them in BF16 or in FP8
+NARROW = 33 / 32
+CAST_BYTES = {
+    ("h100", "fp8", "fused"): (2 + 2 * NARROW, 0),
+    ("h100", "fp8", "current"): (2 + 2 + 2 * NARROW, 2 + 2 * NARROW),
+    ("h100", "fp8", "block"): (2 + 2 * NARROW, 2 + 2 * NARROW),
+    ("h100", "fp8", "separate"): (4 + 3 * NARROW, 4 + 3 * NARROW),
+    # Blackwell multiplies FP8 with one scale in any layout, blocks along both
+    ("b200", "fp8", "current"): (2 + 2 + NARROW, 2 + NARROW),
+    ("b200", "mxfp8", "block"): (2 + 2 * NARROW, 2 + 2 * NARROW),
+    ("b200", "mxfp8", "fused"): (2 + 2 * NARROW, 0),
+}
+
+
+@pytest.mark.parametrize(("gpu", "precision", "casts"), CAST_BYTES)
+def test_casts_move_what_their_scales_need(gpu, precision, casts):
+    kernels = plain(gpu, precision=precision, casts=casts).kernels
+    rate, elements = kernels.gpu.hbm_bytes_per_s, 1e9
+    found = [kernels.quantize(elements, normed=n).kernel_s * rate / elements for n in (False, True)]
+    assert found == pytest.approx(CAST_BYTES[gpu, precision, casts])
+
+
+def test_casts_of_a_layer_are_those_of_its_operands():
+    """Dense feed-forward: a norm before one product, an activation function before the other."""
+    model, tokens = load_model("llama-3-8b"), 4096
+    hidden, width = model.hidden_size, model.ffn_size
+    for casts in CASTS:
+        with_casts, without = (
+            plain("h100", precision="fp8", casts=kind).kernels for kind in (casts, "fused")
+        )
+        more = [
+            float(with_casts.quantize(n, normed=normed).kernel_s)
+            - float(without.quantize(n, normed=free).kernel_s)
+            for n, normed, free in (
+                (tokens * hidden, True, True), (tokens * width, casts == "fused", True),
+                # gradients of the results of both products
+                (tokens * 2 * width, False, False), (tokens * hidden, False, False),
+            )
+        ]  # fmt: skip
+        times = [
+            [
+                plain("h100", precision="fp8", casts=kind, cuda_graphs=True).dense_ffn(
+                    model, tokens, 1, backward
+                )
+                for kind in (casts, "fused")
+            ]
+            for backward in (False, True)
+        ]
+        # no more than the gaps between the kernels of casts
+        assert times[0][0] - times[0][1] == pytest.approx(sum(more[:2]), abs=8e-6)
+        assert times[1][0] - times[1][1] == pytest.approx(sum(more[2:]), abs=8e-6)
+
+
+def test_current_scales_take_longer_than_blocks_and_these_than_fused_casts():
+    """On Hopper; with passes of torchao, which transpose apart, longer still."""
+    for tokens in (512, 4096, 32768):
+        times = [
+            plain("h100", precision="fp8", casts=casts).dense_ffn(MIXTRAL, tokens, 1, False)
+            for casts in ("fused", "block", "current", "separate")
+        ]
+        assert times == sorted(times)
+        assert len(set(times)) == len(times)
+
+
+def test_casts_of_deepseek_v3_are_the_share_of_its_published_profile(monkeypatch):
+    """Casts and transposes are 13 % of the kernels of a layer of that profile (H800, EP64)."""
+    model, tokens = load_model("deepseek-v3"), 4096
+    compute = ComputeModel.load(
+        "h800", precision="fp8", casts="separate", recompute="selective", expert_products="grouped"
+    )
+
+    def layer_s():
+        return sum(
+            compute.attention_layer(model.variants[0], tokens, 4096, 1, 1, backward)
+            + compute.gate(model, tokens, backward)
+            + compute.shared_experts(model, tokens, 1, backward)
+            + float(compute.experts(model, 8.0 * tokens, 4, 1, backward))
+            for backward in (False, True)
+        )
+
+    whole = layer_s()
+    monkeypatch.setattr(Kernels, "quantize", lambda *_, **__: NOTHING)
+    monkeypatch.setattr(Kernels, "quantize_experts", lambda *_: NOTHING)
+    assert 1 - layer_s() / whole == pytest.approx(0.13, abs=0.015)
 
 
 def test_every_second_product_is_computed_again():
@@ -201,7 +291,7 @@ def test_every_second_product_is_computed_again():
 
 
 def test_unknown_memory_kind():
-    with pytest.raises(HardwareError, match="'softmax': known are elementwise, permute"):
+    with pytest.raises(HardwareError, match="'softmax': known are elementwise, strided, perm"):
         plain().kernels.moved(1, "softmax")
 
 
@@ -515,10 +605,14 @@ def test_alltoall_pads_the_rows_of_experts_in_fp8():
     assert flexible == fixed
 
 
-def test_biases_of_experts_are_added_in_fp32():
+@pytest.mark.parametrize(
+    ("dispatcher", "sizes"), [("flex", (4 + 24, 16 + 24)), ("alltoall", (2 + 10, 8 + 8))]
+)
+def test_biases_of_experts_are_added_in_the_format_of_probabilities(dispatcher, sizes):
+    """FP32 with kernels that dispatch, BF16 with an all-to-all."""
     biased = dataclasses.replace(MIXTRAL, expert_bias=True)
-    compute = plain(expert_products="sequential")
-    for backward, size_bytes in ((False, 28), (True, 36)):
+    compute = plain(expert_products="sequential", dispatch=Dispatch(dispatcher))
+    for backward, size_bytes in zip((False, True), sizes, strict=True):
         added = compute.experts(biased, 1000, 2, 1, backward) - compute.experts(
             MIXTRAL, 1000, 2, 1, backward
         )
@@ -526,6 +620,67 @@ def test_biases_of_experts_are_added_in_fp32():
     grouped = plain(expert_products="grouped")
     both = [float(grouped.experts(m, 1000, 2, 1, False)) for m in (biased, MIXTRAL)]
     assert both[0] == both[1]
+
+
+def slower(compute, element_s):
+    """The same GPU, on which strided kernels take at least so long for an element."""
+    kinds = dict(compute.efficiencies.memory)
+    kinds["strided"] = dataclasses.replace(kinds["strided"], element_s=element_s)
+    return compute.with_efficiencies(dataclasses.replace(compute.efficiencies, memory=kinds))
+
+
+@given(st.floats(1, 1e9), st.floats(0, 1e10), st.floats(0, 1e-11))
+def test_strided_kernels_take_as_long_as_their_bytes_or_their_elements(elements, moved, element_s):
+    kernels = slower(plain(), element_s).kernels
+    work = kernels.strided(elements, moved, 3)
+    assert work.kernel_s == pytest.approx(max(moved / 8e12, elements * element_s))
+    assert work.kernels == work.gaps == 3
+    twice = kernels.strided(2 * elements, 2 * moved, 3)
+    assert twice.kernel_s == pytest.approx(2 * work.kernel_s)
+
+
+def test_only_what_pytorch_does_itself_is_strided():
+    """Biases and clamps of experts take an element once forward, 2 and 2.5 times backward."""
+    compute, elements = plain(expert_products="sequential"), 1000 * 4096
+    halves = 1000 * 2 * MIXTRAL.expert_ffn_size
+    slow = slower(compute, 1e-9)
+    every = dataclasses.replace(MIXTRAL, expert_bias=True, expert_clamp=True)
+    for backward, bias, clamp in ((False, 1, 1), (True, 2, 2.5)):
+        plainly, biased = (
+            float(slow.experts(m, 1000, 2, 1, backward) - compute.experts(m, 1000, 2, 1, backward))
+            for m in (MIXTRAL, every)
+        )
+        assert plainly == 0
+        expected = bias * elements + clamp * halves
+        assert biased == pytest.approx(expected * 1e-9, rel=2e-3)  # less the bytes they moved
+        assert slow.attention_layer(MIXTRAL, 1000, 1000, 1, 1, backward) == pytest.approx(
+            compute.attention_layer(MIXTRAL, 1000, 1000, 1, 1, backward)
+        )
+
+
+def test_scaled_rotary_positions_are_not_rotated_by_one_kernel():
+    attention = MIXTRAL.attention
+    scaled = dataclasses.replace(
+        MIXTRAL, attention=dataclasses.replace(attention, scaled_rotary=True)
+    )
+    rotated = 1000 * (attention.num_heads + attention.num_kv_heads) * attention.head_dim
+    compute = plain()
+    for backward, passes in ((False, 7 + 5), (True, 7 + 7)):
+        plainly, more = (
+            compute.attention_layer(m, 1000, 1000, 1, 1, backward) for m in (MIXTRAL, scaled)
+        )
+        assert more - plainly == pytest.approx((passes - 2) * 2 * rotated / 8e12)
+        slow = slower(compute, 1e-9).attention_layer(scaled, 1000, 1000, 1, 1, backward)
+        taken = 3.77 * rotated * 1e-9 - 7 * 2 * rotated / 8e12
+        assert slow - more == pytest.approx(taken)
+
+
+def test_a_strided_kernel_takes_longer_at_a_lower_clock(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text('like = "h100"\npower_w = 500\n')
+    whole, capped = (ComputeModel.load(gpu).kernels for gpu in ("h100", str(path)))
+    times = [kernels.strided(1e9, 1e6, 1).kernel_s for kernels in (capped, whole)]
+    assert times[0] / times[1] == pytest.approx((7 / 5) ** 0.44, rel=1e-3)
 
 
 def test_clamps_of_experts_are_operators_of_their_own():

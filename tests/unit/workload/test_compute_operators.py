@@ -14,6 +14,7 @@ from lightloom.workload.compute_operators import (
     FP4_OPERATORS,
     FP8_OPERATORS,
     MEMORY_KINDS,
+    NARROW_ATTENTION,
     OPERATORS,
     Curve,
     Launches,
@@ -84,6 +85,7 @@ def test_every_gpu_has_every_operator_of_its_formats_from_a_source(name):
     wanted |= set(FP8_OPERATORS if gpu.peak_fp8_flops else ())
     wanted |= set(FP4_OPERATORS if gpu.peak_fp4_flops else ())
     wanted |= set(FLASH_OPERATORS if gpu.operators == "h100" else ())
+    wanted |= set(NARROW_ATTENTION if gpu.operators in ("gb200", "gb300") else ())
     assert set(efficiencies.curves) == wanted
     assert set(efficiencies.memory) == set(MEMORY_KINDS)
     assert not any(text.endswith(".toml") for text in efficiencies.provenance.values())

@@ -103,7 +103,7 @@ pub(super) fn describe(
     let ports: Vec<u32> =
         (0..size).map(|place| if switch(place) == NO_REGION { 0 } else { ocs.ports }).collect();
     let all = allowed.iter().all(|&pair| pair);
-    let (eps_nics, rate) = network.packet_fabric().map_or((0, Rate(0)), PacketFabric::nics);
+    let (eps_nics, rate) = network.packet_fabric().map_or((0, Rate(0)), PacketFabric::links);
     let count = |parts: u32| {
         u16::try_from(parts)
             .map_err(|_| Invalid(format!("{parts} NICs of one server, at most {}", u16::MAX)))

@@ -12,6 +12,7 @@ use crate::network::{Flow, Path, Placement};
 use crate::phases::PhaseBook;
 use crate::recording::{Moment, Waits};
 use crate::turns::Together;
+use crate::ways::Setting;
 use lightloom_flowsim::LinkId;
 use lightloom_kernel::{EventQueue, RunHash};
 use lightloom_model::{
@@ -164,6 +165,11 @@ impl<'a> Context<'a> {
         let stream = &mut self.streams[id];
         stream.at = start + duration;
         stream.path.charge(task.category, duration);
+    }
+
+    /// What decides about the ways of all-reduces.
+    pub(super) fn setting(&self) -> Setting<'_> {
+        Setting { graph: self.graph, placement: &self.placement, fabric: &self.fabric }
     }
 
     /// How long the part of a collective inside a worker takes; `is_whole`: nothing crosses.

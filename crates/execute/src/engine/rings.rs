@@ -16,7 +16,9 @@
 //! those of messages are.
 //!
 //! An all-reduce over several GPUs of each worker is a tree where that ends sooner: twice the depth
-//! of it in steps, at 0.92 of the ring's bandwidth (NCCL 2.30, `src/graph/tuning.cc`).
+//! of it in steps, at 0.92 of the ring's bandwidth (NCCL 2.30, `src/graph/tuning.cc`). Where
+//! switches of servers add up, they may do so inside workers, and a tree joins those
+//! ([`crate::ways`]).
 
 use super::accounts::Span;
 use super::completion::{self, End, Tasks};
@@ -31,6 +33,7 @@ use crate::network::{Division, Pair, PartId, RingOrder, Share};
 use crate::recording::Moment;
 use crate::slab::Slab;
 use crate::turns::Together;
+use crate::ways::{Group, Way, tree_excess, tree_steps};
 use lightloom_model::{
     Collective, CollectiveKind, Duration, FamilyId, GroupId, Task, TaskIndex, TaskKind, Time,
     WorkerId,
@@ -58,9 +61,6 @@ enum Stage {
     StartUp,
 }
 
-/// Share of a ring's bandwidth that a tree has, in hundredths.
-const TREE: u64 = 92;
-
 /// A ring collective that some members have joined.
 #[derive(Debug, Default)]
 struct Ring<'a> {
@@ -87,7 +87,9 @@ struct Ring<'a> {
     /// What its begin waits for, then that, then what the end of its bytes waits for.
     waits: Vec<Moment>,
     begin: Moment,
-    /// The start-up of a tree, where there is one.
+    /// How bytes go.
+    way: Way,
+    /// The start-up of a tree, where it may end sooner.
     tree: Option<Duration>,
     end: Option<End>,
     waiting: Vec<Waiter<'a>>,
@@ -112,10 +114,33 @@ impl<'a> Ring<'a> {
         self.task().collective().expect("rings are joined by collectives")
     }
 
+    /// Adds what the steps between members take, of which any number `take` so long.
+    fn add_steps(&mut self, context: &Context<'a>, steps: u64, take: impl Fn(u64) -> Duration) {
+        let collective = *self.collective();
+        let peers = u64::from(collective.inside.peers);
+        let hops = |count: u64| context.fabric.nvswitch().gather.hops(count);
+        let inside = self.startup;
+        let tree = || inside + take(tree_steps(steps / 2 + 1));
+        match self.way {
+            Way::Ring => {
+                self.startup = inside + take(steps) + hops(steps.saturating_mul(peers));
+                let is_reduced = collective.kind == CollectiveKind::AllReduce;
+                if is_reduced && peers > 0 && context.fabric.joins_all() {
+                    self.tree = Some(tree() + hops(peers));
+                }
+            }
+            Way::Pair => self.startup = tree() + hops(peers),
+            Way::Sums => self.startup = tree(),
+        }
+    }
+
     /// What is left after the bytes, which took so long around a ring.
     fn startup_after(&self, bytes: Duration) -> Duration {
-        let Some(tree) = self.tree else { return self.startup };
-        self.startup.min(tree + Duration(bytes.0 / TREE * (100 - TREE)))
+        match (self.way, self.tree) {
+            (Way::Ring, Some(tree)) => self.startup.min(tree + tree_excess(bytes)),
+            (Way::Pair, _) => self.startup + tree_excess(bytes),
+            _ => self.startup,
+        }
     }
 }
 
@@ -182,11 +207,14 @@ impl<'a> Rings<'a> {
         ring.local_edges = context.now;
         let members = members(context, ring.key);
         let collective = *ring.collective();
-        let inside = collective.inside;
+        let family = &context.graph.families[ring.key.family.index()];
+        let (setting, group) = (context.setting(), ring.key.group);
+        ring.way = setting.way(&collective, family, group);
+        let of = Group::new(family, group);
+        let inside = |&member| setting.inside(ring.way, &collective, of, member);
+        let parts: Vec<_> = members.iter().map(inside).collect();
         let mut slowest = Duration::ZERO;
-        for &member in members {
-            let whole = context.inside_time(&collective, members.len() == 1, member);
-            let start_up = context.fabric.nvswitch().gather.start_up(inside.peers).min(whole);
+        for (&member, (whole, start_up)) in members.iter().zip(parts) {
             // Where nothing crosses, rings that share a worker share its start-ups, too.
             let part = if members.len() == 1 { whole } else { whole - start_up };
             slowest = slowest.max(whole - part);
@@ -278,16 +306,7 @@ impl<'a> Rings<'a> {
             let both = latencies + u128::from(start_ups) * u128::from(steps);
             Duration(u64::try_from(both / u128::from(circulation.edges)).unwrap_or(u64::MAX))
         };
-        let gather = context.fabric.nvswitch().gather;
-        let peers = u64::from(ring.collective().inside.peers);
-        let inside = ring.startup;
-        let hops = gather.hops(circulation.steps.saturating_mul(peers));
-        ring.startup = inside + steps_take(circulation.steps) + hops;
-        let is_reduced = ring.collective().kind == CollectiveKind::AllReduce;
-        if is_reduced && peers > 0 && context.fabric.joins_all() {
-            let depth = u64::from((circulation.steps / 2 + 1).ilog2());
-            ring.tree = Some(inside + steps_take(2 * depth) + gather.hops(peers));
-        }
+        ring.add_steps(context, circulation.steps, steps_take);
     }
 
     /// Notes what one order of a ring sends over one edge, adds its transfers to `edges` and
@@ -455,10 +474,11 @@ impl<'a> Waiter<'a> {
     }
 }
 
-/// How a ring goes around its members, those that are absent included.
+/// How a ring goes around its members, those that are absent included; what crosses the edges as
+/// its way has it.
 fn circulation(context: &Context<'_>, ring: &Ring<'_>) -> Circulation {
     let family = &context.graph.families[ring.key.family.index()];
-    Circulation::new(ring.collective(), family, ring.key.group)
+    ring.way.circulation(ring.collective(), family, ring.key.group)
 }
 
 fn members<'a>(context: &Context<'a>, key: RingKey) -> &'a [WorkerId] {

@@ -292,6 +292,11 @@ pub trait PacketFabric {
     /// NICs of each server on it, and the rate of each.
     fn nics(&self) -> (u32, Rate);
 
+    /// Links of each server to it, by which parts that have failed are named, and the rate of each.
+    fn links(&self) -> (u32, Rate) {
+        self.nics()
+    }
+
     /// Whether some of them have failed.
     fn lacks_nics(&self) -> bool;
 

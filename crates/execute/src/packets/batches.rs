@@ -28,7 +28,7 @@ impl PacketNetwork {
         self.launched[number].limited = limited;
         self.turns.begin(id);
         self.get_ready(id);
-        self.pump(now);
+        self.pump_later(now);
         id
     }
 
@@ -48,7 +48,7 @@ impl PacketNetwork {
         }
         let arrived = self.launched[id.number].bytes - left;
         self.end(id.number, arrived);
-        self.pump(now);
+        self.pump_later(now);
         Some(left)
     }
 
@@ -65,6 +65,24 @@ impl PacketNetwork {
         }
         self.turns.end(number);
         self.launched.free(number);
+    }
+
+    /// All that can be sent is on its way once everything of this instant has been asked for:
+    /// those that begin together take turns. One after the other, the first would fill its bundles
+    /// over NICs that the others wait for, while theirs are idle.
+    fn pump_later(&mut self, now: Time) {
+        if let Some(before) = self.turns.due.replace(now).filter(|&before| before < now) {
+            self.pump(before);
+        }
+    }
+
+    /// What was asked for at an instant before this time is on its way.
+    pub(super) fn pump_due(&mut self, limit: Option<Time>) {
+        let is_over = |due: &Time| limit.is_none_or(|limit| *due < limit);
+        if let Some(due) = self.turns.due.filter(is_over) {
+            self.turns.due = None;
+            self.pump(due);
+        }
     }
 
     /// All that can be sent is on its way.
@@ -157,7 +175,7 @@ impl PacketNetwork {
             }
         }
         self.turns.wake(Some(bundle));
-        self.pump(now);
+        self.pump_later(now);
     }
 
     /// Batches that are missing bytes and take more members of a bundle than are lit, each with its

@@ -8,6 +8,7 @@
 //! and count for nothing.
 
 use lightloom_flowsim::LinkId;
+use lightloom_model::Time;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -50,6 +51,8 @@ pub(super) struct Waiting {
 pub(super) struct Turns {
     /// Those that may try to send, and for which bundle they waited.
     pub(super) ready: VecDeque<(Waiting, Option<LinkId>)>,
+    /// When something got ready that has not tried to send since.
+    pub(super) due: Option<Time>,
     /// By bundle, those that wait until it has room.
     pub(super) waiting: Vec<VecDeque<Waiting>>,
     /// By bundle, bytes of batches on their way over it.

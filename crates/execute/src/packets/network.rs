@@ -468,6 +468,7 @@ impl PacketNetwork {
         if let Some(error) = self.failure.take() {
             return Err(error.into());
         }
+        self.pump_due(limit);
         while self.transfers.in_use() > 0 {
             let simulation = self.simulation.as_mut().expect("sealed");
             let now = simulation.now();
@@ -497,7 +498,7 @@ impl PacketNetwork {
 
     /// Whether transfers are on their way.
     pub fn is_busy(&self) -> bool {
-        self.transfers.in_use() > 0
+        self.transfers.in_use() > 0 || self.turns.due.is_some()
     }
 
     /// Bytes of the transfers that have crossed a link.

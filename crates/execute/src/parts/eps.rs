@@ -45,3 +45,10 @@ pub struct Eps {
     /// Servers that a spare one stands in for: these are under another set of ToRs, in another pod.
     pub replaced: BTreeSet<u32>,
 }
+
+impl Eps {
+    /// The separate network that a NIC of a server is on.
+    pub(super) fn plane_of(&self, nic: usize) -> u32 {
+        nic as u32 / (self.nics / self.planes)
+    }
+}

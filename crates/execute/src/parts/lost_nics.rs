@@ -28,7 +28,8 @@ pub(super) struct LostNics {
 }
 
 impl LostNics {
-    /// Of `nics` of each server, in so many groups, those that are lost, as (server, NIC).
+    /// Of `nics` of each server, in so many groups, those that are lost, as (server, NIC); `plane`
+    /// is the network that a NIC is on, of those that nothing joins.
     ///
     /// # Errors
     /// If no NIC of one server reaches one of another.
@@ -36,6 +37,7 @@ impl LostNics {
         nics: u32,
         groups: u32,
         lost: impl Iterator<Item = &'a (u32, u32)>,
+        plane: impl Fn(usize) -> u32,
     ) -> Result<Self, ExecuteError> {
         let mut works: FxHashMap<u32, Vec<bool>> = FxHashMap::default();
         for &(server, nic) in lost {
@@ -43,12 +45,16 @@ impl LostNics {
             works_here[nic as usize] = false;
         }
         let found = Self { nics, group: nics / groups, works };
-        found.check(groups)?;
+        found.check(groups, plane)?;
         Ok(found)
     }
 
-    /// Every two servers share a working NIC, or have one each where NICs are not told apart.
-    fn check(&self, groups: u32) -> Result<(), ExecuteError> {
+    /// Every two servers share a working NIC, or have one each of a plane where NICs are not told
+    /// apart.
+    fn check(&self, groups: u32, plane: impl Fn(usize) -> u32) -> Result<(), ExecuteError> {
+        let planes = |works: &[bool]| -> BTreeSet<u32> {
+            (0..works.len()).filter(|&nic| works[nic]).map(&plane).collect()
+        };
         let mut kinds: FxHashMap<&[bool], u32> = FxHashMap::default();
         for (&server, works) in &self.works {
             kinds.entry(works).and_modify(|first| *first = server.min(*first)).or_insert(server);
@@ -58,7 +64,7 @@ impl LostNics {
         for (place, &(server, works)) in kinds.iter().enumerate() {
             for &(other, theirs) in &kinds[place..] {
                 let is_joined = if groups == 1 {
-                    works.contains(&true) && theirs.contains(&true)
+                    !planes(works).is_disjoint(&planes(theirs))
                 } else {
                     works.iter().zip(theirs).any(|(one, two)| *one && *two)
                 };
@@ -142,8 +148,14 @@ mod tests {
     }
 
     fn lost(failed: &[(u32, u32)], groups: u32) -> Result<LostNics, String> {
-        let config = Eps { failed: failed.iter().copied().collect(), ..eps(4) };
-        LostNics::new(config.nics, groups, config.failed.iter()).map_err(|error| error.to_string())
+        lost_of_planes(failed, groups, 1)
+    }
+
+    /// NICs in a row are of one plane.
+    fn lost_of_planes(failed: &[(u32, u32)], groups: u32, planes: u32) -> Result<LostNics, String> {
+        let config = Eps { failed: failed.iter().copied().collect(), planes, ..eps(4) };
+        LostNics::new(config.nics, groups, config.failed.iter(), |nic| config.plane_of(nic))
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -178,6 +190,10 @@ mod tests {
         }
         let halves: Vec<(u32, u32)> = (0..8).map(|nic| (u32::from(nic >= 4), nic)).collect();
         assert!(lost(&halves, 1).is_ok());
+        let apart = lost_of_planes(&halves, 1, 2).unwrap_err();
+        assert!(apart.contains("joins server 0 to server 1"), "{apart}");
+        let some: Vec<(u32, u32)> = (0..7).map(|nic| (u32::from(nic >= 4), nic)).collect();
+        assert!(lost_of_planes(&some, 1, 2).is_ok());
         assert!(lost(&halves, 8).unwrap_err().contains("joins server 0 to server 1"));
     }
 }

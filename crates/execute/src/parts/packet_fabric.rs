@@ -163,7 +163,8 @@ impl PacketLinks {
         let (servers, groups) = (setting.network.servers, setting.placement.groups);
         let each = Cable { rate: config.nic_rate, delay: config.link_delay };
         let of_region = setting.network.failures().into_iter().flat_map(|lost| &lost.eps_nics);
-        let lost = LostNics::new(config.nics, groups, config.failed.iter().chain(of_region))?;
+        let failed = config.failed.iter().chain(of_region);
+        let lost = LostNics::new(config.nics, groups, failed, |nic| config.plane_of(nic))?;
         let links = &mut *setting.links;
         let ports = (0..servers * groups).map(|port| (port / groups, port % groups));
         let end = |(server, group)| End::Nics { server: ServerId(server), group: group as u16 };

@@ -42,7 +42,7 @@ impl PartConfig for Ocs {
         let Some(fabric) = below.iter().find_map(|part| part.packet_fabric()) else {
             return Err(Invalid::new("ocs needs an eps before it, for pairs without circuits"));
         };
-        let (nics, rate) = fabric.nics();
+        let (nics, rate) = fabric.links();
         self.failures.validate(&vec![self.ports; network.servers as usize], nics)?;
         for &(server, _) in &self.failures.eps_nics {
             let failed = Failures { servers: Vec::new(), ..self.failures.clone() };

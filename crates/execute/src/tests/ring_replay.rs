@@ -117,9 +117,26 @@ impl RingStep {
         if self.inside == 0 { 0.0 } else { LATENCY + f64::from(self.peers) * HOP }
     }
 
-    /// Bytes over each edge of a ring of so many workers.
+    /// Bytes over each edge of a ring of so many workers; two may send each other their sums.
     fn edge(self, workers: usize) -> f64 {
+        if self.is_of_a_pair(workers) { self.bytes as f64 } else { self.ring_edge(workers) }
+    }
+
+    fn ring_edge(self, workers: usize) -> f64 {
         ring_edge_bytes(self.kind, self.bytes, workers * (1 + self.peers as usize)) as f64
+    }
+
+    /// Whether two workers end sooner along a tree that sends each sum once, if they are alone.
+    fn is_of_a_pair(self, workers: usize) -> bool {
+        if workers != 2 || self.kind != CollectiveKind::AllReduce || self.peers == 0 {
+            return false;
+        }
+        let step = if self.bytes > 0 { LATENCY } else { 0.0 };
+        let hops = f64::from(self.peers) * HOP;
+        let bytes = |edge: f64| (edge * NICS).max(self.inside_time());
+        let tree = |bytes: f64| 2.0 * step + hops + bytes * (1.0 / 0.92);
+        let around = bytes(self.ring_edge(2));
+        tree(bytes(self.bytes as f64)) < (around + 2.0 * (step + hops)).min(tree(around))
     }
 
     /// What follows the bytes, which took so long: a ring, or a tree that ends sooner.
@@ -135,7 +152,8 @@ impl RingStep {
             return self.begin_time() + ring;
         }
         let depth = f64::from(workers.ilog2());
-        self.begin_time() + ring.min(2.0 * depth * step + hops + bytes_take * (1.0 / 0.92 - 1.0))
+        let tree = 2.0 * depth * step + hops + bytes_take * (1.0 / 0.92 - 1.0);
+        self.begin_time() + if self.is_of_a_pair(workers) { tree } else { ring.min(tree) }
     }
 }
 

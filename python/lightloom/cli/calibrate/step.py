@@ -63,6 +63,7 @@ def _run(call: CommandCall) -> None:
     error = step_error(
         name, by_name[name].mean_s, by_name[name].plan, recorded,
         model=model_of_results(comparison.inputs),
+        recompute=comparison.memory.get("recompute", "none"),
     )  # fmt: skip
     outputs.print_and_write(
         lambda console: print_step_error(error, console), lambda: step_error_as_json(error)

@@ -38,9 +38,10 @@ def _run(call: CommandCall) -> None:
 
 
 async def _plan(options: TargetOptions, outputs: Outputs) -> None:
-    from lightloom.cli.control.show import plan_lines
+    from lightloom.cli.control.show import plan_lines, rules_lines
     from lightloom.control.change import ConflictMode
     from lightloom.control.operations import plan
+    from lightloom.control.operator import rules_change
     from lightloom.control.running import looking_at, open_region
 
     wanted = read_wanted(options)
@@ -51,5 +52,6 @@ async def _plan(options: TargetOptions, outputs: Outputs) -> None:
         decider = region.controller.decider
         demand = None if wanted.demand is None else decider.fold(wanted.demand)
         document = plan(region.controller, wanted.target, conflicts, demand)
-    outputs.say(*plan_lines(document))
-    outputs.write_json(document)
+    changed = await rules_change(options.region, region.file)
+    outputs.say(*plan_lines(document), *rules_lines(changed))
+    outputs.write_json({**document, "rules_change": changed})

@@ -63,7 +63,7 @@ def _run(call: CommandCall) -> None:
 
 
 async def _ask(options: ServiceOptions, outputs: Outputs) -> None:
-    from lightloom.control.operator import serving
+    from lightloom.control.operator import rules_change, serving
     from lightloom.control.refusals import ServiceError
     from lightloom.control.region_file import read_tables
 
@@ -84,16 +84,16 @@ async def _ask(options: ServiceOptions, outputs: Outputs) -> None:
             reply = await served.ask("remove", number=options.cut_off)
         else:
             reply = await served.ask("clients")
-    _say(reply, outputs)
+    _say({**reply, "rules_change": await rules_change(options.region)}, outputs)
 
 
 def _say(reply: Document, outputs: Outputs) -> None:
-    from lightloom.cli.control.show import alarm_lines, region_line
+    from lightloom.cli.control.show import alarm_lines, region_line, rules_lines
 
     outputs.say(region_line(reply["region"]))
     if reply["paused"]:
         outputs.say(f"paused by {reply['paused']}")
-    outputs.say(*alarm_lines(reply["alarms"]))
+    outputs.say(*alarm_lines(reply["alarms"]), *rules_lines(reply["rules_change"]))
     for client in reply["clients"]:
         server = "" if client["server"] is None else f", server {client['server']}"
         hung = ", does not answer" if client["hung"] else ""

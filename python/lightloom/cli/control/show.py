@@ -37,6 +37,12 @@ def alarm_lines(alarms: Mapping[str, str]) -> Iterator[str]:
     yield from (f"  alarm: {place} {text}" for place, text in alarms.items())
 
 
+def rules_lines(changed: str) -> Iterator[str]:
+    """What says that files and a service decide otherwise, if they do."""
+    if changed:
+        yield f"  other rules: {changed}"
+
+
 def regions_lines(glances: Sequence[Document]) -> Iterator[str]:
     """Several regions as a table, with a row for each; those that cannot be read say why."""
     rows = [("region", "state", "circuits", "missing", "others'", "alarms", "remarks")]

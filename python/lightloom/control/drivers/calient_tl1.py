@@ -15,15 +15,13 @@ than ``RDY`` is taken as pending, ``OC`` other than ``OK`` as failed) or the for
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
-from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
-from lightloom.control.drivers.options import DriverSettings, SwitchAddress
-from lightloom.control.drivers.streams import ByteStream, open_tcp, within_connect_time
-from lightloom.control.drivers.tl1_connections import Tl1Connections
+from lightloom.control.drivers.changes import ChangeCommand
+from lightloom.control.drivers.streams import ByteStream, open_tcp
+from lightloom.control.drivers.tl1_driver import Tl1Driver, matched
 from lightloom.control.drivers.tl1_session import Tl1Session
 from lightloom.control.switch import (
-    CircuitResult,
     CircuitState,
     CrossConnect,
     Port,
@@ -34,9 +32,7 @@ from lightloom.control.switch import (
     SwitchChange,
     SwitchDeniedError,
     SwitchDescription,
-    SwitchEvent,
     SwitchFeature,
-    SwitchProtocolError,
 )
 from lightloom.errors import InputError
 
@@ -47,11 +43,10 @@ _PORT = r"\d{1,5}(?:\.\d{1,3}\.\d{1,3})?"
 _CONNECTION = re.compile(rf"(?P<a>{_PORT})(?P<direction>[->])(?P<b>{_PORT}):(?P<values>.*)")
 _PORT_ROW = re.compile(rf"(?P<port>{_PORT}):.*")
 _VALUE = re.compile(r"(?<!\w)(\w+)=([^,:]*)")
-_NAMED_PORT = re.compile(r"\b\d{1,5}\.\d{1,3}\.\d{1,3}\b|(?<=\b[Pp]ort )\d{1,5}\b")
 _FEATURES = frozenset({SwitchFeature.POWER, SwitchFeature.EVENTS, SwitchFeature.CIRCUIT_STATES})
 
 
-class CalientTl1:
+class CalientTl1(Tl1Driver):
     """Driver of one Calient switch by TL1.
 
     Parameters
@@ -62,27 +57,21 @@ class CalientTl1:
         Time-outs.
     """
 
-    def __init__(self, address: SwitchAddress, settings: DriverSettings | None = None) -> None:
-        self._address = address
-        self._settings = settings or DriverSettings()
-        self._tl1 = Tl1Connections(
-            address, self._settings, self._open, harmless="RTRV-NE", ports=_NAMED_PORT
-        )
+    harmless = "RTRV-NE"
+    permission = ("ALW-MSG", "")
+    port_in_text = re.compile(r"\b\d{1,5}\.\d{1,3}\.\d{1,3}\b|(?<=\b[Pp]ort )\d{1,5}\b")
 
-    @within_connect_time
-    async def connect(self) -> SwitchDescription:
-        """Connect, log in, silence reports on this session and return the switch's ports."""
-        session = await self._tl1.open()
-        try:
-            await session.command("INH-MSG")
-            identity = (await session.command("RTRV-NE")).rows
-            rows = (await session.command("RTRV-PORT", "0")).rows
-        except BaseException:
-            await self.close()
-            raise
-        ports = {_matched(_PORT_ROW, row)["port"]: PortSide.ANY for row in rows}
+    async def _stream(self) -> ByteStream:
+        address = self._address
+        return await open_tcp(address.host, address.port, self._settings.connect_timeout_s)
+
+    async def _describe(self, session: Tl1Session) -> SwitchDescription:
+        await session.command("INH-MSG")
+        identity = (await session.command("RTRV-NE")).rows
+        rows = (await session.command("RTRV-PORT", "0")).rows
+        ports = {matched(_PORT_ROW, row)["port"]: PortSide.ANY for row in rows}
         values = dict(_VALUE.findall(" ".join(identity)))
-        description = self._tl1.description = SwitchDescription(
+        return SwitchDescription(
             vendor="CALIENT",
             model=values.get("MODEL", ""),
             serial=values.get("SN", ""),
@@ -92,18 +81,14 @@ class CalientTl1:
             software=values.get("SWVER", ""),
             name=session.sid,
         )
-        self._tl1.keep_alive(session)
-        return description
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits with their states and, on request, the power of all ports."""
         states = await self._states()
         return Readback(frozenset(states), states, await self._ports(states) if ports else ())
 
-    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        """Break and remove connections, then enter and make others, one by one."""
-        session, description = self._tl1.connected()
-        check_change(change, description.ports)
+    async def _commands(self, change: SwitchChange) -> list[ChangeCommand]:
+        session = self.session
         connections = await self._connections() if change.deletes else {}
         commands = []
         for name, deleted in _grouped(change.deletes, connections).items():
@@ -115,26 +100,13 @@ class CalientTl1:
             circuit = (connect, crossed) if crossed in remaining else (connect,)
             remaining = [other for other in remaining if other not in circuit]
             commands.append(ChangeCommand(_maker(session, circuit), creates=circuit))
-        return await run_commands(change, commands)
-
-    def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield reports of a second session, until the driver is closed."""
-        return self._tl1.events("ALW-MSG")
-
-    async def close(self) -> None:
-        """Log out and close both sessions."""
-        await self._tl1.close()
-
-    async def _open(self) -> ByteStream:
-        address = self._address
-        return await open_tcp(address.host, address.port, self._settings.connect_timeout_s)
+        return commands
 
     async def _connections(self) -> dict[str, tuple[tuple[CrossConnect, ...], CircuitState]]:
         """Return the cross-connects and the state of every connection, by its name."""
-        session, _ = self._tl1.connected()
         connections = {}
-        for row in (await session.command("RTRV-CRS", "", ":ALL")).rows:
-            match = _matched(_CONNECTION, row)
+        for row in (await self.session.command("RTRV-CRS", "", ":ALL")).rows:
+            match = matched(_CONNECTION, row)
             circuits = [CrossConnect(match["a"], match["b"])]
             if match["direction"] == "-":
                 circuits.append(CrossConnect(match["b"], match["a"]))
@@ -148,10 +120,9 @@ class CalientTl1:
         return {connect: state for circuits, state in connections for connect in circuits}
 
     async def _ports(self, states: dict[CrossConnect, CircuitState]) -> tuple[PortStatus, ...]:
-        session, description = self._tl1.connected()
         summaries = {}
-        for row in (await session.command("RTRV-PORT-SUM", "0")).rows:
-            port = _matched(_PORT_ROW, row)["port"]
+        for row in (await self.session.command("RTRV-PORT-SUM", "0")).rows:
+            port = matched(_PORT_ROW, row)["port"]
             summaries[port] = dict(_VALUE.findall(row))
         tuned = {port for connect in states for port in (connect.ingress, connect.egress)}
         return tuple(
@@ -162,15 +133,8 @@ class CalientTl1:
                 power_dbm=_power(summaries.get(port, {}).get("OUTPWR", "")),
                 loss_db=_loss(port, states, summaries),
             )
-            for port, side in description.ports.items()
+            for port, side in self._connected().ports.items()
         )
-
-
-def _matched(pattern: re.Pattern[str], row: str) -> re.Match[str]:
-    match = pattern.fullmatch(row.strip())
-    if match is None:
-        raise SwitchProtocolError(f"the switch sent a row of unknown form: {row[:60]!r}")
-    return match
 
 
 def _state(values: dict[str, str]) -> CircuitState:

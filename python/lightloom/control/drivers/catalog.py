@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 from dataclasses import dataclass
 
 from lightloom.control.drivers.options import (
@@ -17,93 +17,47 @@ from lightloom.errors import InputError, expected_one_of
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """A kind of switch and protocol."""
+    """A kind of switch and protocol, and the module and class of its driver."""
 
     summary: str
     port: int
-    make: Callable[[SwitchAddress, DriverSettings], SwitchDriver]
+    driver: str
+    is_encrypted: bool = False
 
-
-def _polatis_tl1(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.polatis_tl1 import PolatisTl1
-
-    return PolatisTl1(address, settings)
-
-
-def _polatis_ssh(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.polatis_tl1 import PolatisTl1
-
-    return PolatisTl1(address, settings, ssh=True)
-
-
-def _polatis_restconf(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.polatis_restconf import PolatisRestconf
-
-    return PolatisRestconf(address, settings)
-
-
-def _polatis_restconf_tls(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.polatis_restconf import PolatisRestconf
-
-    return PolatisRestconf(address, settings, tls=True)
-
-
-def _polatis_netconf(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.polatis_netconf import PolatisNetconf
-
-    return PolatisNetconf(address, settings)
-
-
-def _polatis_scpi(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.polatis_scpi import PolatisScpi
-
-    return PolatisScpi(address, settings)
-
-
-def _calient_tl1(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.calient_tl1 import CalientTl1
-
-    return CalientTl1(address, settings)
-
-
-def _sonic_ssh(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.sonic_cli import SonicCli
-
-    return SonicCli(address, settings)
-
-
-def _sonic_gnmi(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.sonic_gnmi import SonicGnmi
-
-    return SonicGnmi(address, settings)
-
-
-def _sonic_gnmi_tls(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.sonic_gnmi import SonicGnmi
-
-    return SonicGnmi(address, settings, tls=True)
-
-
-def _sonic_restconf_tls(address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
-    from lightloom.control.drivers.sonic_restconf import SonicRestconf
-
-    return SonicRestconf(address, settings)
+    def make(self, address: SwitchAddress, settings: DriverSettings) -> SwitchDriver:
+        """Return the driver of a switch; only its own module is loaded."""
+        module, _, name = self.driver.partition(".")
+        loaded = importlib.import_module(f"lightloom.control.drivers.{module}")
+        made: SwitchDriver = getattr(loaded, name)(
+            address, settings, is_encrypted=self.is_encrypted
+        )
+        return made
 
 
 #: scheme of a switch inside this process; its host is a size
 EMULATOR = "emulator"
 _SCHEMES = {
-    "polatis+tl1": Scheme("Polatis, TL1 over TCP (plain text)", 3082, _polatis_tl1),
-    "polatis+ssh": Scheme("Polatis, TL1 over SSH", 6252, _polatis_ssh),
-    "polatis+restconf": Scheme("Polatis, RESTCONF (plain text)", 8008, _polatis_restconf),
-    "polatis+restconfs": Scheme("Polatis, RESTCONF over TLS", 443, _polatis_restconf_tls),
-    "polatis+netconf": Scheme("Polatis, NETCONF over SSH", 830, _polatis_netconf),
-    "polatis+scpi": Scheme("Polatis, SCPI over TCP (plain text, no login)", 5025, _polatis_scpi),
-    "calient+tl1": Scheme("Calient, TL1 over TCP (plain text)", 3082, _calient_tl1),
-    "sonic+ssh": Scheme("SONiC, its commands over SSH", 22, _sonic_ssh),
-    "sonic+gnmi": Scheme("SONiC, gNMI (plain text)", 8080, _sonic_gnmi),
-    "sonic+gnmis": Scheme("SONiC, gNMI over TLS", 8080, _sonic_gnmi_tls),
-    "sonic+restconfs": Scheme("SONiC, RESTCONF over TLS", 443, _sonic_restconf_tls),
+    "polatis+tl1": Scheme("Polatis, TL1 over TCP (plain text)", 3082, "polatis_tl1.PolatisTl1"),
+    "polatis+ssh": Scheme("Polatis, TL1 over SSH", 6252, "polatis_tl1.PolatisTl1", True),
+    "polatis+restconf": Scheme(
+        "Polatis, RESTCONF (plain text)", 8008, "polatis_restconf.PolatisRestconf"
+    ),
+    "polatis+restconfs": Scheme(
+        "Polatis, RESTCONF over TLS", 443, "polatis_restconf.PolatisRestconf", True
+    ),
+    "polatis+netconf": Scheme(
+        "Polatis, NETCONF over SSH", 830, "polatis_netconf.PolatisNetconf", True
+    ),
+    "polatis+scpi": Scheme(
+        "Polatis, SCPI over TCP (plain text, no login)", 5025, "polatis_scpi.PolatisScpi"
+    ),
+    "calient+tl1": Scheme("Calient, TL1 over TCP (plain text)", 3082, "calient_tl1.CalientTl1"),
+    "sonic+ssh": Scheme("SONiC, its commands over SSH", 22, "sonic_cli.SonicCli", True),
+    "sonic+gnmi": Scheme("SONiC, gNMI (plain text)", 8080, "sonic_gnmi.SonicGnmi"),
+    "sonic+gnmis": Scheme("SONiC, gNMI over TLS", 8080, "sonic_gnmi.SonicGnmi", True),
+    "sonic+restconfs": Scheme(
+        "SONiC, RESTCONF over TLS", 443, "sonic_restconf.SonicRestconf", True
+    ),
 }
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from lightloom.control.drivers.options import DriverSettings
 from lightloom.control.switch import (
     ChangeOperation,
     CircuitResult,
@@ -20,6 +22,8 @@ from lightloom.errors import InputError, echo
 #: on which the ports of a cross-connect are not, the first one and the second
 _WRONG_SIDES = (PortSide.EGRESS, PortSide.INGRESS)
 NOT_SENT = "not sent: an earlier command of the change was refused"
+#: from circuits to what sends a command for them
+Sender: TypeAlias = Callable[[tuple[CrossConnect, ...]], Callable[[], Awaitable[object]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,30 @@ def creates_in_batches(
             (moved if is_moved else later).append(connect)
         remaining = tuple(later)
         yield batch, tuple(moved)
+
+
+def commands_of(
+    change: SwitchChange, settings: DriverSettings, delete: Sender, create: Sender
+) -> list[ChangeCommand]:
+    """Return commands with lists of circuits: those that delete, then those that create or move.
+
+    Parameters
+    ----------
+    change
+        What to do.
+    settings
+        Whether the switch moves circuits, and the maximum length of a list.
+    delete, create
+        What to send for a list of circuits.
+    """
+    commanded, implied = split_deletes(change, moves=settings.moves)
+    commands = [
+        ChangeCommand(delete(batch), deletes=batch)
+        for batch in in_batches(commanded, settings.max_pairs)
+    ]
+    for batch, moved in creates_in_batches(change, implied, settings.max_pairs):
+        commands.append(ChangeCommand(create(batch), moved, batch))
+    return commands
 
 
 def check_change(change: SwitchChange, ports: Mapping[Port, PortSide]) -> None:

@@ -55,7 +55,7 @@ class EmulatedDriver:
         settle_time: str = "measured",
         settings: DriverSettings | None = None,
     ) -> None:
-        self._settings = settings
+        self._settings = settings or DriverSettings()
         self._driver: PolatisTl1 | None = None
         #: the switch, for whoever wants to break it
         self.emulator = Emulator(size, seed=seed, timing=parse_settle_time(settle_time))

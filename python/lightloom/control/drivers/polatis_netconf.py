@@ -21,24 +21,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 from xml.etree.ElementTree import Element
 
+from lightloom.control.drivers.base import BaseDriver
 from lightloom.control.drivers.changes import (
     ChangeCommand,
-    check_change,
     creates_in_batches,
-    run_commands,
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
 from lightloom.control.drivers.polatis import description_of, is_closed, port_statuses
-from lightloom.control.drivers.polling import polled_events
-from lightloom.control.drivers.streams import unreachable, within_connect_time
+from lightloom.control.drivers.streams import unreachable
 from lightloom.control.switch import (
-    CircuitResult,
     CrossConnect,
     InvalidTargetError,
     LoginRefusedError,
@@ -79,7 +76,7 @@ _DENIALS = {
 Value = TypeVar("Value")
 
 
-class PolatisNetconf:
+class PolatisNetconf(BaseDriver):
     """Driver of one Polatis switch by NETCONF.
 
     Parameters
@@ -90,35 +87,27 @@ class PolatisNetconf:
         Time-outs, what the switch can do, and accepted host keys.
     """
 
-    def __init__(self, address: SwitchAddress, settings: DriverSettings | None = None) -> None:
-        self._address = address
-        self._settings = settings or DriverSettings()
+    def __init__(
+        self, address: SwitchAddress, settings: DriverSettings, *, is_encrypted: bool = False
+    ) -> None:
+        super().__init__(address, settings, is_encrypted=is_encrypted)
         self._ncclient = optional_import("ncclient.manager", "NETCONF")
         self._transport = optional_import("ncclient.transport.errors", "NETCONF")
         self._rpc = optional_import("ncclient.operations", "NETCONF")
         self._manager: Any = None
         self._thread: ThreadPoolExecutor | None = None
-        self._description: SwitchDescription | None = None
         self._has_old_names = False
 
-    @within_connect_time
-    async def connect(self) -> SwitchDescription:
-        """Connect, log in and return the switch's inventory."""
-        await self.close()
+    async def _open(self) -> SwitchDescription:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="netconf")
-        try:
-            self._manager = await self._call(self._open)
-            self._has_old_names = _has_old_names(self._manager.server_capabilities)
-            product = await self._get("product-information")
-            ports = await self._get(*self._ports_path())
-        except BaseException:
-            await self.close()
-            raise
+        self._manager = await self._call(self._log_in)
+        self._has_old_names = _has_old_names(self._manager.server_capabilities)
+        product = await self._get("product-information")
+        ports = await self._get(*self._ports_path())
         values = {_local(leaf): _text(leaf) for part in product for leaf in part}
         num_ports = len({_leaf(port, "port-id") for port in ports})
         features = {SwitchFeature.LISTS, SwitchFeature.POWER, SwitchFeature.EVENTS}
-        self._description = description_of(values, num_ports, features, moves=self._settings.moves)
-        return self._description
+        return description_of(values, num_ports, features, moves=self._settings.moves)
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits and, on request, status and power of all ports."""
@@ -140,9 +129,7 @@ class PolatisNetconf:
         }
         return Readback(circuits, ports=port_statuses(description.ports, circuits, powers, closed))
 
-    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        """Delete and create circuits by one request, or two; nothing is sent twice."""
-        check_change(change, self._connected().ports)
+    async def _commands(self, change: SwitchChange) -> list[ChangeCommand]:
         commanded, implied = split_deletes(change, moves=self._settings.moves)
         commands = []
         if commanded and not (self._settings.moves and change.creates):
@@ -152,18 +139,15 @@ class PolatisNetconf:
         for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
             deletes, commanded = commanded, ()
             commands.append(ChangeCommand(self._editor(deletes, batch), (*deletes, *moved), batch))
-        return await run_commands(change, commands)
+        return commands
 
-    async def watch(self) -> AsyncIterator[SwitchEvent]:
+    async def watch(self) -> AsyncGenerator[SwitchEvent, None]:
         """Yield notifications of a second session, or what differs between readings of it."""
         self._connected()
-        other = PolatisNetconf(self._address, self._settings)
-        has_notifications = _NOTIFICATION in self._manager.server_capabilities
-        source = (
-            other._notifications(self._is_open)
-            if has_notifications
-            else polled_events(other, self._settings.poll_s, self._is_open)
-        )
+        if _NOTIFICATION in self._manager.server_capabilities:
+            source = PolatisNetconf(self._address, self._settings)._notifications(self._is_open)
+        else:
+            source = super().watch()
         async with contextlib.aclosing(source) as events:
             async for event in events:
                 yield event
@@ -205,7 +189,7 @@ class PolatisNetconf:
                 await asyncio.get_running_loop().run_in_executor(None, manager._session.close)
         thread.shutdown(wait=False, cancel_futures=True)
 
-    def _open(self) -> Any:
+    def _log_in(self) -> Any:
         """Connect; called in the thread."""
         address, settings = self._address, self._settings
         host_key: dict[str, Any] = {}
@@ -266,8 +250,8 @@ class PolatisNetconf:
 
     async def _call(self, work: Callable[[], Value]) -> Value:
         """Run blocking work in the thread; convert its errors."""
-        if self._thread is None or (self._manager is None and work != self._open):
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        if self._thread is None or (self._manager is None and work != self._log_in):
+            raise self._not_connected()
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except self._rpc.RPCError as error:
@@ -284,11 +268,6 @@ class PolatisNetconf:
         except asyncio.CancelledError:
             await self.close()
             raise
-
-    def _connected(self) -> SwitchDescription:
-        if self._manager is None or self._description is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        return self._description
 
 
 def _pair(name: str, connect: CrossConnect, operation: str) -> str:

@@ -15,24 +15,19 @@ of a second client, ``poll_s`` apart.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from lightloom.control.drivers.base import BaseDriver
 from lightloom.control.drivers.changes import (
     ChangeCommand,
-    check_change,
     creates_in_batches,
-    run_commands,
     split_deletes,
 )
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.polatis import description_of, is_closed, port_statuses
-from lightloom.control.drivers.polling import polled_events
 from lightloom.control.drivers.restconf import RestconfClient, RestconfReply
-from lightloom.control.drivers.streams import within_connect_time
 from lightloom.control.switch import (
-    CircuitResult,
     CrossConnect,
     Port,
     PortStatus,
@@ -40,8 +35,6 @@ from lightloom.control.switch import (
     SwitchChange,
     SwitchDeniedError,
     SwitchDescription,
-    SwitchDisconnectedError,
-    SwitchEvent,
     SwitchFeature,
     SwitchProtocolError,
 )
@@ -51,7 +44,7 @@ TLS_PORT = 443
 _CIRCUITS = "optical-switch:cross-connects"
 
 
-class PolatisRestconf:
+class PolatisRestconf(BaseDriver):
     """Driver of one Polatis switch by RESTCONF.
 
     Parameters
@@ -60,32 +53,22 @@ class PolatisRestconf:
         Host, port, user and password.
     settings
         Time-outs, what the switch can do, and the certificates that are trusted.
-    tls
+    is_encrypted
         Whether to use HTTPS.
     """
 
     def __init__(
-        self, address: SwitchAddress, settings: DriverSettings | None = None, *, tls: bool = False
+        self, address: SwitchAddress, settings: DriverSettings, *, is_encrypted: bool = False
     ) -> None:
-        self._address = address
-        self._settings = settings or DriverSettings()
-        self._tls = tls
-        self._client = RestconfClient(address, self._settings, "/api/data/", tls=tls)
-        self._description: SwitchDescription | None = None
+        super().__init__(address, settings, is_encrypted=is_encrypted)
+        self._client = RestconfClient(address, settings, "/api/data/", tls=is_encrypted)
         self._tag = ""
         self._circuits: frozenset[CrossConnect] = frozenset()
 
-    @within_connect_time
-    async def connect(self) -> SwitchDescription:
-        """Check the login and return the switch's inventory."""
-        await self.close()
+    async def _open(self) -> SwitchDescription:
         self._client.open()
-        try:
-            product = _unwrapped(await self._get("optical-switch:product-information"))
-            ports = _rows(await self._get("optical-switch:port-config/port"))
-        except BaseException:
-            await self.close()
-            raise
+        product = _unwrapped(await self._get("optical-switch:product-information"))
+        ports = _rows(await self._get("optical-switch:port-config/port"))
         if not isinstance(product, dict):
             raise SwitchProtocolError("product-information is no object")
         features = {
@@ -94,10 +77,10 @@ class PolatisRestconf:
             SwitchFeature.REPLACE_ALL,
             SwitchFeature.EVENTS,
         }
-        self._description = description_of(
-            product, len(ports), features, moves=self._settings.moves
-        )
-        return self._description
+        return description_of(product, len(ports), features, moves=self._settings.moves)
+
+    def _is_open(self) -> bool:
+        return self._client.is_open
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits and, on request, status and power of all ports."""
@@ -112,29 +95,14 @@ class PolatisRestconf:
             self._tag = reply.headers.get("etag", "")
         return Readback(self._circuits, ports=await self._ports() if ports else ())
 
-    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        """Delete and create circuits; nothing is sent twice."""
-        check_change(change, self._connected().ports)
-        if self._settings.replace and not change.is_empty:
-            command = ChangeCommand(
-                lambda: self._replace(change), deletes=change.deletes, creates=change.creates
-            )
-            return await run_commands(change, [command])
+    async def _commands(self, change: SwitchChange) -> list[ChangeCommand]:
+        if self._settings.replace:
+            return [ChangeCommand(lambda: self._replace(change), change.deletes, change.creates)]
         commanded, implied = split_deletes(change, moves=self._settings.moves)
         commands = [ChangeCommand(self._deleter(pair), deletes=(pair,)) for pair in commanded]
         for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
             commands.append(ChangeCommand(self._creator(batch), moved, batch))
-        return await run_commands(change, commands)
-
-    async def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield what differs between readings, until the driver is closed."""
-        self._connected()
-        other = PolatisRestconf(self._address, self._settings, tls=self._tls)
-        async with contextlib.aclosing(
-            polled_events(other, self._settings.poll_s, lambda: self._client.is_open)
-        ) as events:
-            async for event in events:
-                yield event
+        return commands
 
     async def close(self) -> None:
         """Close the connections."""
@@ -182,11 +150,6 @@ class PolatisRestconf:
         powers = {_port(row, "port-id"): _number(row, "power") for row in rows}
         closed = [name for name, row in config.items() if is_closed(str(row.get("status", "")))]
         return port_statuses(description.ports, self._circuits, powers, closed)
-
-    def _connected(self) -> SwitchDescription:
-        if not self._client.is_open or self._description is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        return self._description
 
 
 def _pair(connect: CrossConnect) -> dict[str, int]:

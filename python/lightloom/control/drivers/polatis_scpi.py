@@ -19,22 +19,14 @@ import asyncio
 import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from lightloom.control.drivers.changes import (
-    ChangeCommand,
-    check_change,
-    creates_in_batches,
-    in_batches,
-    run_commands,
-    split_deletes,
-)
+from lightloom.control.drivers.base import BaseDriver
+from lightloom.control.drivers.changes import ChangeCommand, commands_of
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.polatis import port_statuses, sides_of
-from lightloom.control.drivers.polling import polled_events
-from lightloom.control.drivers.streams import ByteStream, open_tcp, within_connect_time
+from lightloom.control.drivers.streams import ByteStream, open_tcp
 from lightloom.control.switch import (
-    CircuitResult,
     CrossConnect,
     InvalidTargetError,
     Port,
@@ -45,7 +37,6 @@ from lightloom.control.switch import (
     SwitchDeniedError,
     SwitchDescription,
     SwitchDisconnectedError,
-    SwitchEvent,
     SwitchFeature,
     SwitchProtocolError,
     SwitchTimeoutError,
@@ -72,7 +63,7 @@ _DENIALS = {
 }
 
 
-class PolatisScpi:
+class PolatisScpi(BaseDriver):
     """Driver of one Polatis switch by SCPI.
 
     Parameters
@@ -83,37 +74,30 @@ class PolatisScpi:
         Time-outs and what the switch can do.
     """
 
-    def __init__(self, address: SwitchAddress, settings: DriverSettings | None = None) -> None:
-        self._address = address
-        self._settings = settings or DriverSettings()
+    def __init__(
+        self, address: SwitchAddress, settings: DriverSettings, *, is_encrypted: bool = False
+    ) -> None:
+        super().__init__(address, settings, is_encrypted=is_encrypted)
         self._stream: ByteStream | None = None
         self._received = bytearray()
         self._scanned = 0
-        self._description: SwitchDescription | None = None
         #: ports whose power the switch measures; None until it has been asked
         self._monitored: tuple[Port, ...] | None = None
 
-    @within_connect_time
-    async def connect(self) -> SwitchDescription:
-        """Connect and return the switch's inventory."""
-        await self.close()
+    async def _open(self) -> SwitchDescription:
         address, limit_s = self._address, self._settings.connect_timeout_s
         self._stream = await open_tcp(address.host, address.port, limit_s)
         self._received.clear()
         self._scanned = 0
-        try:
-            await self._send("*cls")
-            identity = (await self._query("*idn?") or "").split(",")
-            vendor, model, serial, software = (*map(str.strip, identity), "", "", "", "")[:4]
-            size = _SIZE.fullmatch((await self._query(":oxc:swit:size?") or "").strip("() "))
-            if size is None:
-                raise SwitchProtocolError("the switch said no size")
-        except BaseException:
-            await self.close()
-            raise
+        await self._send("*cls")
+        identity = (await self._query("*idn?") or "").split(",")
+        vendor, model, serial, software = (*map(str.strip, identity), "", "", "", "")[:4]
+        size = _SIZE.fullmatch((await self._query(":oxc:swit:size?") or "").strip("() "))
+        if size is None:
+            raise SwitchProtocolError("the switch said no size")
         rows, columns = int(size[1]), int(size[2])
         moves = {SwitchFeature.MOVES} if self._settings.moves else set()
-        self._description = SwitchDescription(
+        return SwitchDescription(
             vendor=vendor,
             model=model,
             serial=serial,
@@ -122,7 +106,9 @@ class PolatisScpi:
             features=_FEATURES | moves,
             software=software,
         )
-        return self._description
+
+    def _is_open(self) -> bool:
+        return self._stream is not None
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits and, on request, state and power of all ports."""
@@ -130,27 +116,9 @@ class PolatisScpi:
         circuits = _circuits(await self._query(":oxc:swit:conn:stat?"))
         return Readback(circuits, ports=await self._ports(circuits) if ports else ())
 
-    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        """Delete and create circuits by lists; nothing is sent twice."""
-        check_change(change, self._connected().ports)
-        commanded, implied = split_deletes(change, moves=self._settings.moves)
-        commands = [
-            ChangeCommand(self._sender("sub", batch), deletes=batch)
-            for batch in in_batches(commanded, self._settings.max_pairs)
-        ]
-        for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
-            commands.append(ChangeCommand(self._sender("add", batch), moved, batch))
-        return await run_commands(change, commands)
-
-    async def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield what differs between readings, until the driver is closed."""
-        self._connected()
-        other = PolatisScpi(self._address, self._settings)
-        async with contextlib.aclosing(
-            polled_events(other, self._settings.poll_s, lambda: self._stream is not None)
-        ) as events:
-            async for event in events:
-                yield event
+    async def _commands(self, change: SwitchChange) -> list[ChangeCommand]:
+        delete, create = partial(self._sender, "sub"), partial(self._sender, "add")
+        return commands_of(change, self._settings, delete, create)
 
     async def close(self) -> None:
         """Close the connection."""
@@ -253,7 +221,7 @@ class PolatisScpi:
 
     async def _write(self, text: str) -> None:
         if self._stream is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+            raise self._not_connected()
         await self._stream.write(text.encode())
 
     async def _line(self) -> str:
@@ -270,11 +238,6 @@ class PolatisScpi:
         del self._received[: end + 1]
         self._scanned = 0
         return line
-
-    def _connected(self) -> SwitchDescription:
-        if self._stream is None or self._description is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        return self._description
 
 
 @lru_cache(maxsize=64)

@@ -17,32 +17,23 @@ the settings cover switches that differ.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import lru_cache, partial
 
-from lightloom.control.drivers.changes import (
-    ChangeCommand,
-    check_change,
-    creates_in_batches,
-    in_batches,
-    run_commands,
-    split_deletes,
-)
+from lightloom.control.drivers.changes import ChangeCommand, commands_of
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress
 from lightloom.control.drivers.polatis import port_statuses, sides_of
-from lightloom.control.drivers.streams import ByteStream, open_ssh, open_tcp, within_connect_time
+from lightloom.control.drivers.streams import ByteStream, open_ssh, open_tcp
 from lightloom.control.drivers.tl1 import Tl1Message
-from lightloom.control.drivers.tl1_connections import Tl1Connections
+from lightloom.control.drivers.tl1_driver import Tl1Driver, matched
 from lightloom.control.drivers.tl1_session import Tl1Session
 from lightloom.control.switch import (
-    CircuitResult,
     CrossConnect,
     Port,
     PortStatus,
     Readback,
     SwitchChange,
     SwitchDescription,
-    SwitchEvent,
     SwitchFeature,
     SwitchProtocolError,
     UnsupportedCommandError,
@@ -57,7 +48,6 @@ _SIZE = re.compile(r"SYSTEM:SIZE=(\d+)x(\d+)")
 _SERIAL = re.compile(r"\bSN=(\w+)")
 _SHUTTER = re.compile(r"(\d+):(OPEN|CLOSED)")
 _POWER = re.compile(r"(\d+):\s*([-+]?\d+(?:\.\d+)?)")
-_PORT_IN_TEXT = re.compile(r"\bport (\d+)\b", re.IGNORECASE)
 _FEATURES = {
     SwitchFeature.LISTS,
     SwitchFeature.POWER,
@@ -66,7 +56,7 @@ _FEATURES = {
 }
 
 
-class PolatisTl1:
+class PolatisTl1(Tl1Driver):
     """Driver of one Polatis switch by TL1.
 
     Parameters
@@ -75,61 +65,36 @@ class PolatisTl1:
         Host, port, user and password.
     settings
         Time-outs and what the switch can do.
-    ssh
+    is_encrypted
         Whether the session runs inside SSH.
     """
 
-    def __init__(
-        self, address: SwitchAddress, settings: DriverSettings | None = None, *, ssh: bool = False
-    ) -> None:
-        self._address = address
-        self._settings = settings or DriverSettings()
-        self._ssh = ssh
-        self._tl1 = Tl1Connections(
-            address, self._settings, self._open, harmless="RTRV-HDR", ports=_PORT_IN_TEXT
-        )
-        self._monitors_power = True
+    harmless = "RTRV-HDR"
+    permission = ("RLS-ARC-EQPT", "REPMGR")
+    port_in_text = re.compile(r"\bport (\d+)\b", re.IGNORECASE)
 
-    @within_connect_time
-    async def connect(self) -> SwitchDescription:
-        """Connect, log in, silence reports on this session and return the switch's inventory."""
-        session = await self._tl1.open()
-        try:
-            await session.command("OPR-ARC-EQPT", "REPMGR", ":IND")
-            description = self._tl1.description = await self._describe(session)
-        except BaseException:
-            await self.close()
-            raise
-        self._tl1.keep_alive(session)
-        return description
+    def __init__(
+        self, address: SwitchAddress, settings: DriverSettings, *, is_encrypted: bool = False
+    ) -> None:
+        super().__init__(address, settings, is_encrypted=is_encrypted)
+        self._monitors_power = True
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits and, on request, shutters and power of all ports."""
-        session, _ = self._tl1.connected()
-        circuits = _circuits_of((await session.command("RTRV-PATCH")).rows)
+        circuits = _circuits_of((await self.session.command("RTRV-PATCH")).rows)
         return Readback(circuits, ports=await self._ports(circuits) if ports else ())
 
-    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        """Delete and create circuits by lists; nothing is sent twice."""
-        session, description = self._tl1.connected()
-        check_change(change, description.ports)
-        commanded, implied = split_deletes(change, moves=self._settings.moves)
-        commands = [
-            ChangeCommand(_sender(session, "DLT-PATCH", _ports_of(batch)), deletes=batch)
-            for batch in in_batches(commanded, self._settings.max_pairs)
-        ]
-        for batch, moved in creates_in_batches(change, implied, self._settings.max_pairs):
+    async def _commands(self, change: SwitchChange) -> list[ChangeCommand]:
+        session = self.session
+
+        def delete(batch: Sequence[CrossConnect]) -> Callable[[], Awaitable[object]]:
+            return partial(session.command, "DLT-PATCH", _ports_of(batch))
+
+        def create(batch: Sequence[CrossConnect]) -> Callable[[], Awaitable[object]]:
             target = f"{_ports_of(batch)},{'&'.join(connect.egress for connect in batch)}"
-            commands.append(ChangeCommand(_sender(session, "ENT-PATCH", target), moved, batch))
-        return await run_commands(change, commands)
+            return partial(session.command, "ENT-PATCH", target)
 
-    def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield reports of a second session, until the driver is closed."""
-        return self._tl1.events("RLS-ARC-EQPT", "REPMGR")
-
-    async def close(self) -> None:
-        """Log out and close both sessions."""
-        await self._tl1.close()
+        return commands_of(change, self._settings, delete, create)
 
     async def set_shutters(self, ports: Iterable[Port], *, is_open: bool) -> None:
         """Open or close the shutters of ports.
@@ -139,16 +104,16 @@ class PolatisTl1:
         SwitchDeniedError
             If the switch refuses, such as for a port that it does not have.
         """
-        session, description = self._tl1.connected()
+        sides = self._connected().ports
         ports = tuple(ports)
-        if unknown := [port for port in ports if port not in description.ports]:
+        if unknown := [port for port in ports if port not in sides]:
             raise InputError(f"shutters: the switch has no port {echo(unknown[0])}")
         verb = "RLS-PORT-SHUTTER" if is_open else "OPR-PORT-SHUTTER"
-        await session.command(verb, "&".join(ports))
+        await self.session.command(verb, "&".join(ports))
 
-    async def _open(self) -> ByteStream:
+    async def _stream(self) -> ByteStream:
         address, limit_s = self._address, self._settings.connect_timeout_s
-        if not self._ssh:
+        if not self._is_encrypted:
             return await open_tcp(address.host, address.port, limit_s)
         return await open_ssh(
             (address.host, address.port),
@@ -158,6 +123,7 @@ class PolatisTl1:
         )
 
     async def _describe(self, session: Tl1Session) -> SwitchDescription:
+        await session.command("OPR-ARC-EQPT", "REPMGR", ":IND")
         network_element = _first_row(await session.command("RTRV-NETYPE"))
         vendor, model, _, software = (*map(str.strip, network_element.split(",", 3)), "", "", "")[
             :4
@@ -165,7 +131,7 @@ class PolatisTl1:
         inventory = " ".join((await session.command("RTRV-INV", "OCS")).rows)
         serial = _SERIAL.search(inventory)
         size_row = _first_row(await session.command("RTRV-EQPT", "SYSTEM", "::PARAMETER=SIZE"))
-        rows, columns = map(int, _matched(_SIZE, size_row).groups())
+        rows, columns = map(int, matched(_SIZE, size_row).groups())
         features = _FEATURES | ({SwitchFeature.MOVES} if self._settings.moves else set())
         return SwitchDescription(
             vendor=vendor,
@@ -179,8 +145,8 @@ class PolatisTl1:
         )
 
     async def _ports(self, circuits: Iterable[CrossConnect]) -> tuple[PortStatus, ...]:
-        session, description = self._tl1.connected()
-        everything = f"1&&{len(description.ports)}"
+        session, sides = self.session, self._connected().ports
+        everything = f"1&&{len(sides)}"
         shutters = {
             match[1]: match[2]
             for row in (await session.command("RTRV-PORT-SHUTTER", everything)).rows
@@ -188,7 +154,7 @@ class PolatisTl1:
         }
         powers = await self._powers(session, everything)
         closed = [port for port, state in shutters.items() if state == "CLOSED"]
-        return port_statuses(description.ports, circuits, powers, closed)
+        return port_statuses(sides, circuits, powers, closed)
 
     async def _powers(self, session: Tl1Session, ports: str) -> dict[Port, float]:
         """Return the power of every port with a monitor; none if the switch has no monitors."""
@@ -203,28 +169,15 @@ class PolatisTl1:
         return {match[1]: float(match[2]) for match in matches if match}
 
 
-def _sender(
-    session: Tl1Session, verb: str, target: str
-) -> Callable[[], Coroutine[None, None, Tl1Message]]:
-    return lambda: session.command(verb, target)
-
-
 @lru_cache(maxsize=64)
 def _circuits_of(rows: tuple[str, ...]) -> frozenset[CrossConnect]:
     """Return the circuits of rows; most readings are as the one before."""
-    return frozenset(CrossConnect(*_matched(_PAIR, row).groups()) for row in rows)
+    return frozenset(CrossConnect(*matched(_PAIR, row).groups()) for row in rows)
 
 
 def _ports_of(cross_connects: Iterable[CrossConnect]) -> str:
     """Return the ingress ports as a list."""
     return "&".join(connect.ingress for connect in cross_connects)
-
-
-def _matched(pattern: re.Pattern[str], row: str) -> re.Match[str]:
-    match = pattern.fullmatch(row.strip())
-    if match is None:
-        raise SwitchProtocolError(f"the switch sent a row of unknown form: {row[:60]!r}")
-    return match
 
 
 def _first_row(message: Tl1Message) -> str:

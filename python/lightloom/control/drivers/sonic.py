@@ -47,9 +47,10 @@ Row = Mapping[str, str]
 
 
 class SonicModel(NamedTuple):
-    """Where a switch reports cross-connects and ports: the names of a path of each."""
+    """Where cross-connects are configured and reported, and ports: the names of a path of each."""
 
-    cross_connects: tuple[str, str]
+    configured: tuple[str, str]
+    reported: tuple[str, str]
     ports: tuple[str, str]
 
 
@@ -59,8 +60,8 @@ LIST, KEY = "OCS_CROSS_CONNECT_LIST", "cross_connect_id"
 _STATES = "sonic-ocs-states:sonic-ocs-states"
 #: the models that are published, the newest design first
 MODELS = (
-    SonicModel((_STATES, "OCS_CROSS_CONNECT"), (_STATES, "OCS_PORT")),
-    SonicModel((CONFIG[0], "OCS_CROSS_CONNECT_TABLE"), (CONFIG[0], "OCS_PORT_TABLE")),
+    SonicModel(CONFIG, (_STATES, "OCS_CROSS_CONNECT"), (_STATES, "OCS_PORT")),
+    SonicModel(CONFIG, (CONFIG[0], "OCS_CROSS_CONNECT_TABLE"), (CONFIG[0], "OCS_PORT_TABLE")),
 )
 #: states of a cross-connect, and of a port, that other models call otherwise
 _CIRCUIT_STATES = {"enabled": CircuitState.CONNECTED, "invalid": CircuitState.INVALID}

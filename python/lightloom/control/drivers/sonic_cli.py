@@ -20,43 +20,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from lightloom.control.drivers.changes import (
-    ChangeCommand,
-    check_change,
-    in_batches,
-    run_commands,
-)
+from lightloom.control.drivers.changes import ChangeCommand, in_batches
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
-from lightloom.control.drivers.polling import polled_events
-from lightloom.control.drivers.sonic import (
-    FEATURES,
-    description_of,
-    displaced_by,
-    name_of,
-    parse_table,
-    readback_of,
-)
+from lightloom.control.drivers.sonic import SonicModel, displaced_by, name_of, parse_table
+from lightloom.control.drivers.sonic_driver import SonicDriver
 from lightloom.control.drivers.sonic_platform import (
     EQUIPMENT,
     SUMMARY,
     described,
     equipment_of,
 )
-from lightloom.control.drivers.streams import connect_ssh, within_connect_time
+from lightloom.control.drivers.streams import connect_ssh
 from lightloom.control.switch import (
-    CircuitResult,
     CrossConnect,
     EquipmentStatus,
-    Readback,
     SwitchChange,
     SwitchDeniedError,
     SwitchDescription,
     SwitchDisconnectedError,
-    SwitchEvent,
     SwitchProtocolError,
     SwitchTimeoutError,
 )
@@ -64,7 +48,7 @@ from lightloom.control.switch import (
 MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 
 
-class SonicCli:
+class SonicCli(SonicDriver):
     """Driver of one SONiC switch by its commands.
 
     Parameters
@@ -75,20 +59,21 @@ class SonicCli:
         Time-outs, what the switch can do, and accepted host keys.
     """
 
-    def __init__(self, address: SwitchAddress, settings: DriverSettings | None = None) -> None:
-        self._address = address
-        self._settings = settings or DriverSettings()
+    models = (
+        SonicModel(("cross-connect", "config"), ("cross-connect", "status"), ("port", "status")),
+    )
+
+    def __init__(
+        self, address: SwitchAddress, settings: DriverSettings, *, is_encrypted: bool = True
+    ) -> None:
+        super().__init__(address, settings, is_encrypted=is_encrypted)
         self._asyncssh = optional_import("asyncssh", "SSH")
         self._connection: Any = None
-        self._description: SwitchDescription | None = None
-        self._equipment: tuple[EquipmentStatus, ...] = ()
-        self._equipment_due_s = 0.0
+        self._parts: tuple[EquipmentStatus, ...] = ()
+        self._parts_due_s = 0.0
 
-    @within_connect_time
-    async def connect(self) -> SwitchDescription:
-        """Connect, log in and return the switch's ports."""
-        await self.close()
-        self._equipment_due_s = 0.0
+    async def _dial(self) -> None:
+        self._parts_due_s = 0.0
         settings, address = self._settings, self._address
         self._connection = await connect_ssh(
             (address.host, address.port),
@@ -98,28 +83,14 @@ class SonicCli:
         )
         if settings.keepalive_s:
             self._connection.set_keepalive(settings.keepalive_s)
-        try:
-            description = description_of(await self._table("port status"), FEATURES)
-            self._description = described(description, await self._shown(SUMMARY))
-        except BaseException:
-            await self.close()
-            raise
-        return self._description
 
-    async def read_back(self, *, ports: bool = True) -> Readback:
-        """Return all circuits with their states and, on request, all ports."""
-        configured = await self._table("cross-connect config")
-        reported = await self._table("cross-connect status")
-        if not ports:
-            return readback_of(configured, reported, [])
-        readback = readback_of(configured, reported, await self._table("port status"))
-        return replace(readback, equipment=await self._parts())
+    def _is_open(self) -> bool:
+        return self._connection is not None
 
-    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        """Delete and create circuits by lists; nothing is sent twice."""
-        if self._description is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        check_change(change, self._description.ports)
+    async def _described(self, description: SwitchDescription) -> SwitchDescription:
+        return described(description, await self._shown(SUMMARY))
+
+    async def _commands(self, change: SwitchChange) -> list[ChangeCommand]:
         displaced: tuple[CrossConnect, ...] = ()
         if self._settings.moves and change.creates:
             present = (await self.read_back(ports=False)).cross_connects
@@ -133,18 +104,7 @@ class SonicCli:
             ChangeCommand(self._sender("add", batch, mode), creates=batch)
             for batch in in_batches(change.creates, self._settings.max_pairs)
         ]
-        return await run_commands(change, commands)
-
-    async def watch(self) -> AsyncIterator[SwitchEvent]:
-        """Yield what differs between readings, until the driver is closed."""
-        if self._connection is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        other = SonicCli(self._address, self._settings)
-        async with contextlib.aclosing(
-            polled_events(other, self._settings.poll_s, lambda: self._connection is not None)
-        ) as events:
-            async for event in events:
-                yield event
+        return commands
 
     async def close(self) -> None:
         """Close the connection."""
@@ -168,19 +128,19 @@ class SonicCli:
 
         return send
 
-    async def _table(self, what: str) -> list[dict[str, str]]:
-        return parse_table(await self._run(f"show ocs {what}"))
+    async def _rows(self, names: Sequence[str]) -> list[dict[str, str]]:
+        return parse_table(await self._run(f"show ocs {' '.join(names)}"))
 
-    async def _parts(self) -> tuple[EquipmentStatus, ...]:
+    async def _equipment(self) -> tuple[EquipmentStatus, ...]:
         """Return power supplies, fans and sensors, at most ``poll_s`` old.
 
         A command takes SONiC most of a second, and a change reads the ports back.
         """
         now_s = asyncio.get_running_loop().time()
-        if now_s >= self._equipment_due_s:
-            self._equipment = equipment_of(*[await self._shown(what) for what in EQUIPMENT])
-            self._equipment_due_s = now_s + self._settings.poll_s
-        return self._equipment
+        if now_s >= self._parts_due_s:
+            self._parts = equipment_of(*[await self._shown(what) for what in EQUIPMENT])
+            self._parts_due_s = now_s + self._settings.poll_s
+        return self._parts
 
     async def _shown(self, what: str) -> str:
         """Return what a command shows; nothing if the switch does not know it."""
@@ -192,7 +152,7 @@ class SonicCli:
     async def _run(self, command: str) -> str:
         """Run a command on the switch and return its output; a failed one is a refusal."""
         if self._connection is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+            raise self._not_connected()
         try:
             async with asyncio.timeout(self._settings.reply_timeout_s):
                 process = await self._connection.create_process(command, encoding=None)

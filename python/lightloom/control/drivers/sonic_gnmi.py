@@ -28,41 +28,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lightloom.control.drivers.changes import ChangeCommand, check_change, run_commands
-from lightloom.control.drivers.openconfig_platform import (
-    CONTAINER,
-    Component,
-    components_of,
-    described,
-    equipment_of,
-)
+from lightloom.control.drivers.changes import ChangeCommand
 from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
-from lightloom.control.drivers.polling import changes_between, polled_events
-from lightloom.control.drivers.sonic import (
-    CONFIG,
-    FEATURES,
-    KEY,
-    LIST,
-    MODELS,
-    description_of,
-    displaced_by,
-    entry_of,
-    name_of,
-    readback_of,
-    rows_of,
-)
-from lightloom.control.drivers.streams import within_connect_time
+from lightloom.control.drivers.polling import changes_between
+from lightloom.control.drivers.sonic import CONFIG, KEY, LIST, displaced_by, entry_of, name_of
+from lightloom.control.drivers.sonic_driver import SonicTreeDriver
 from lightloom.control.switch import (
-    CircuitResult,
     CrossConnect,
     InvalidTargetError,
     LoginRefusedError,
-    Readback,
     SwitchBusyError,
     SwitchChange,
     SwitchDeniedError,
@@ -95,7 +73,7 @@ _OPTIONS = [
 ]
 
 
-class SonicGnmi:
+class SonicGnmi(SonicTreeDriver):
     """Driver of one SONiC switch by gNMI.
 
     Parameters
@@ -104,89 +82,55 @@ class SonicGnmi:
         Host, port, user and password.
     settings
         Time-outs, and the certificates that are trusted.
-    tls
+    is_encrypted
         Whether to use TLS.
     """
 
     def __init__(
-        self, address: SwitchAddress, settings: DriverSettings | None = None, *, tls: bool = False
+        self, address: SwitchAddress, settings: DriverSettings, *, is_encrypted: bool = False
     ) -> None:
-        self._address = address
-        self._settings = settings or DriverSettings()
-        self._tls = tls
+        super().__init__(address, settings, is_encrypted=is_encrypted)
         self._grpc = optional_import("grpc", "gNMI")
         self._messages = optional_import("pygnmi.spec.v080.gnmi_pb2", "gNMI")
         self._services = optional_import("pygnmi.spec.v080.gnmi_pb2_grpc", "gNMI")
         self._channel: Any = None
         self._stub: Any = None
-        self._description: SwitchDescription | None = None
-        self._has_platform = True
-        self._model = MODELS[0]
 
-    @within_connect_time
-    async def connect(self) -> SwitchDescription:
-        """Connect and return the switch's ports."""
-        await self.close()
-        self._has_platform = True  # what was refused once may be there since a restart
+    async def _open(self) -> SwitchDescription:
+        try:
+            return await super()._open()
+        except SwitchDisconnectedError as error:
+            raise SwitchUnreachableError(f"switch {self._address}: {error}") from None
+
+    async def _dial(self) -> None:
         target = str(self._address)
         options = list(_OPTIONS)
         if self._settings.keepalive_s:
             options.append(("grpc.keepalive_time_ms", int(self._settings.keepalive_s * 1000)))
-        if self._tls:
+        if self._is_encrypted:
             credentials = self._grpc.ssl_channel_credentials(self._certificates())
             self._channel = self._grpc.aio.secure_channel(target, credentials, options)
         else:
             self._channel = self._grpc.aio.insecure_channel(target, options)
         self._stub = self._services.gNMIStub(self._channel)
-        try:
-            for self._model in MODELS:
-                if rows := await self._rows(self._model.ports):
-                    break
-            description = description_of(rows, FEATURES)
-            self._description = described(description, await self._components())
-        except SwitchDisconnectedError as error:
-            await self.close()
-            raise SwitchUnreachableError(f"switch {self._address}: {error}") from None
-        except BaseException:
-            await self.close()
-            raise
-        return self._description
 
-    async def read_back(self, *, ports: bool = True) -> Readback:
-        """Return all circuits with their states and, on request, all ports."""
-        configured = await self._rows(CONFIG)
-        reported = await self._rows(self._model.cross_connects)
-        if not ports:
-            return readback_of(configured, reported, [])
-        readback = readback_of(configured, reported, await self._rows(self._model.ports))
-        return replace(readback, equipment=equipment_of(await self._components()))
+    def _is_open(self) -> bool:
+        return self._stub is not None
 
-    async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:
-        """Delete and create circuits by one transaction; nothing is sent twice."""
-        if self._description is None or self._stub is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
-        check_change(change, self._description.ports)
-        if change.is_empty:
-            return ()
-        command = ChangeCommand(
-            lambda: self._set(change), deletes=change.deletes, creates=change.creates
-        )
-        return await run_commands(change, [command])
+    async def _commands(self, change: SwitchChange) -> list[ChangeCommand]:
+        return [ChangeCommand(lambda: self._set(change), change.deletes, change.creates)]
 
-    async def watch(self) -> AsyncIterator[SwitchEvent]:
+    async def watch(self) -> AsyncGenerator[SwitchEvent, None]:
         """Yield what the switch reports of ports and circuits, until the driver is closed."""
-        if self._stub is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+        self._connected()
         try:
             async with contextlib.aclosing(self._subscribed()) as events:
                 async for event in events:
                     yield event
             return
         except UnsupportedCommandError:
-            other = SonicGnmi(self._address, self._settings, tls=self._tls)
-        async with contextlib.aclosing(
-            polled_events(other, self._settings.poll_s, lambda: self._stub is not None)
-        ) as events:
+            readings = super().watch()
+        async with contextlib.aclosing(readings) as events:
             async for event in events:
                 yield event
 
@@ -197,7 +141,7 @@ class SonicGnmi:
         """
         messages = self._messages
         on_change = messages.SubscriptionMode.Value("ON_CHANGE")
-        paths = [self._path(names) for names in self._model]
+        paths = [self._path(names) for names in (self._model.reported, self._model.ports)]
         subscriptions = messages.SubscriptionList(
             prefix=self._prefix(),
             subscription=[messages.Subscription(path=path, mode=on_change) for path in paths],
@@ -205,7 +149,7 @@ class SonicGnmi:
             encoding=messages.Encoding.Value("JSON_IETF"),
         )
         requests = iter([messages.SubscribeRequest(subscribe=subscriptions)])
-        other = SonicGnmi(self._address, self._settings, tls=self._tls)
+        other = self._another()
         call = self._stub.Subscribe(requests, metadata=self._metadata())
         changed = asyncio.Event()
         listener = asyncio.create_task(_listen(call, changed))
@@ -267,29 +211,7 @@ class SonicGnmi:
         path.elem.append(self._messages.PathElem(name=LIST, key={KEY: name_of(connect)}))
         return path
 
-    async def _rows(self, names: Sequence[str]) -> list[dict[str, str]]:
-        """Return the rows of a list."""
-        try:
-            return [row for value in await self._values(names) for row in rows_of(value)]
-        except InvalidTargetError as error:
-            if error.code == "NOT_FOUND":  # an empty table is not there
-                return []
-            raise
-
-    async def _components(self) -> list[Component]:
-        """Return what the switch is made of; nothing if it does not have the model."""
-        if not self._has_platform:
-            return []
-        try:
-            return [
-                part for value in await self._values([CONTAINER]) for part in components_of(value)
-            ]
-        except SwitchDeniedError:
-            self._has_platform = False
-            return []
-
     async def _values(self, names: Sequence[str]) -> list[bytes]:
-        """Return the JSON below a path."""
         request = self._messages.GetRequest(
             prefix=self._prefix(),
             path=[self._path(names)],
@@ -305,7 +227,7 @@ class SonicGnmi:
     async def _call(self, method: str, request: Any) -> Any:
         """Call a method with a deadline."""
         if self._stub is None:
-            raise SwitchDisconnectedError(f"switch {self._address}: not connected")
+            raise self._not_connected()
         try:
             return await getattr(self._stub, method)(
                 request,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import socket
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
-from lightloom.control.drivers.options import DriverSettings, SwitchAddress, optional_import
+from lightloom.control.drivers.options import optional_import
 from lightloom.control.switch import (
     Credentials,
     LoginRefusedError,
-    SwitchDescription,
     SwitchDisconnectedError,
     SwitchUnreachableError,
 )
@@ -100,36 +97,6 @@ def cut_when_dead(connection: socket.socket) -> None:
     """Let the system cut a connection whose other end is gone, long before a reply is overdue."""
     if hasattr(socket, "TCP_USER_TIMEOUT"):
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(_DEAD_LINK_S * 1000))
-
-
-class _Connecting(Protocol):
-    _address: SwitchAddress
-    _settings: DriverSettings
-
-
-Driver = TypeVar("Driver", bound=_Connecting)
-
-
-def within_connect_time(
-    connect: Callable[[Driver], Coroutine[None, None, SwitchDescription]],
-) -> Callable[[Driver], Coroutine[None, None, SwitchDescription]]:
-    """Bound the time of a driver's ``connect``: to connect, log in and ask a switch what it is.
-
-    It raises :class:`SwitchUnreachableError` if all of that together takes longer than
-    ``connect_timeout_s`` of the settings: nothing was changed.
-    """
-
-    @functools.wraps(connect)
-    async def bounded(driver: Driver) -> SwitchDescription:
-        address, limit_s = driver._address, driver._settings.connect_timeout_s
-        try:
-            async with asyncio.timeout(limit_s):
-                return await connect(driver)
-        except TimeoutError:
-            reason = f"no session within {limit_s:g} s"
-            raise unreachable(address.host, address.port, reason) from None
-
-    return bounded
 
 
 def unreachable(host: str, port: int, reason: str) -> SwitchUnreachableError:

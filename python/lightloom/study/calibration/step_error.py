@@ -7,9 +7,9 @@ all-to-alls, in both. Computation holds what GPUs stand idle for their host, as 
 holds launches.
 
 A profile may hold a part of a step, as that which DeepSeek published: a forward and a backward
-chunk of four layers. What was recorded is then told by its all-to-alls to experts, four per layer
-and micro-batch at least, and stands beside as many layers x micro-batches of the prediction,
-without what is no part of layers.
+chunk of four layers. What was recorded is then told by its all-to-alls to experts, of which the
+plan says how many a layer and micro-batch has, and stands beside as many layers x micro-batches of
+the prediction, without what is no part of layers.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from statistics import fmean
 
 from lightloom.errors import InputError
 from lightloom.models import Model
+from lightloom.practice import Recompute
 from lightloom.study.compare.job import model_of
 from lightloom.study.compare.scenario import Scenario
 from lightloom.trace.check import MESSAGES
@@ -37,8 +38,8 @@ TERMS: dict[str, tuple[str, ...]] = {
     "gradients, parameters": ("dp",),
 }
 
-#: all-to-alls to experts of a layer and micro-batch: dispatch and combine, forward and backward
-PER_LAYER = 4
+#: all-to-alls to experts of a pass of a layer and micro-batch: dispatch and combine
+PER_PASS = 2
 #: a profile with a smaller share of the all-to-alls of any stage is of a part of the step
 PART = 0.75
 #: predicted parts of which a part of the layers has none, and those that it has if they were seen
@@ -121,6 +122,7 @@ def step_error(
     recorded: Imported,
     *,
     model: Model | None = None,
+    recompute: Recompute = "none",
 ) -> StepError:
     """Compare.
 
@@ -136,6 +138,8 @@ def step_error(
         Steps of PyTorch's profiler, of some ranks.
     model
         Tells what a step has, so that a part of a step is known from a whole one.
+    recompute
+        What backward passes compute again: of whole layers, their all-to-alls, too.
 
     Raises
     ------
@@ -157,7 +161,7 @@ def step_error(
             measured[term] += step.exposed_s * seconds / total if total else 0.0
     count = len(found)
     terms = {term: measured[term] / count for term in TERMS}
-    part = _part(model, plan, recorded, count)
+    part = _part(model, plan, recorded, count, all_to_alls(plan, recompute))
     if part is not None:
         predicted_s = _part_of(predicted_s, part, model, terms)
     length_s = fmean(lengths[step.rank] for step in found)
@@ -193,8 +197,19 @@ def model_of_results(inputs: Mapping[str, object]) -> Model | None:
     return model_of(Scenario.model_validate({**job, "plan": plan, "cluster": {"rate_gbps": 400}}))
 
 
+def all_to_alls(plan: Mapping[str, int], recompute: Recompute) -> int:
+    """All-to-alls to experts of a layer and micro-batch, of all chunks that the plan cuts it into.
+
+    Forward and backward, and forward again where whole layers are recomputed. A number of chunks
+    that was left to the planner differs from layer to layer; it is taken as one.
+    """
+    passes = 3 if recompute == "full" else 2
+    chunks = plan.get("overlap_chunks", 1) * max(1, plan.get("strategy_chunks", 0))
+    return PER_PASS * passes * chunks
+
+
 def _part(
-    model: Model | None, plan: Mapping[str, int], recorded: Imported, steps: int
+    model: Model | None, plan: Mapping[str, int], recorded: Imported, steps: int, per_layer: int
 ) -> RecordedPart | None:
     """What was recorded of a step, by its all-to-alls; ``None`` if that is all or not known."""
     if model is None or not model.num_moe_layers or plan.get("ep", 1) == 1:
@@ -205,7 +220,7 @@ def _part(
         for call in recorded.trace.ranks[rank].calls
     )
     micro_batches, stages = plan["micro_batches"], plan["pp"]
-    part = RecordedPart(calls / steps / PER_LAYER, model.num_moe_layers * micro_batches / stages)
+    part = RecordedPart(calls / steps / per_layer, model.num_moe_layers * micro_batches / stages)
     # a stage may have all layers without experts
     dense = model.num_layers - model.num_moe_layers
     fewest = max(1, model.num_layers // stages - dense) * micro_batches

@@ -26,6 +26,8 @@ from lightloom.study.compare.job import Job, ModelJob
 from lightloom.study.compare.part_step import PartStep
 from lightloom.study.compare.short_step import (
     MAX_STAGES,
+    MIN_PART_REPLICAS,
+    MIN_REPLICAS,
     few_layers,
     with_few,
     with_few_replicas,
@@ -113,7 +115,9 @@ class Budget:
         plan, model = job.plan, job.model
         if not job.has_routing or plan.vpp > 1 or _work(job) < LONG_WORK:
             return None
-        few = with_few_replicas(with_few_stages(job))
+        is_very_long = _work(job) >= VERY_LONG_WORK
+        least = MIN_PART_REPLICAS if is_very_long else MIN_REPLICAS
+        few = with_few_replicas(with_few_stages(job), least)
         stages = few.plan.pp
         if stages == plan.pp and plan.pp > MAX_STAGES:
             return None

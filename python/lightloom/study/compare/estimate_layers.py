@@ -22,6 +22,7 @@ from lightloom.units import PS_PER_S
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.expert_passes import expert_seconds
 from lightloom.workload.expert_tables import taken_share
+from lightloom.workload.next_tokens import module_collectives
 from lightloom.workload.sizes import Sizes, sizes
 from lightloom.workload.tokens import gathers_results
 from lightloom.workload.weight_gradients import expert_weight_seconds, weight_times
@@ -362,7 +363,23 @@ class LayerEstimates:
         def parts(ps: int, tp: float) -> Floats:
             return np.array([ps / PS_PER_S, tp if plan.tp > 1 else 0.0, 0.0, 0.0, 0.0, 0.0])
 
+        ahead, behind = (self._next_tokens(backward=back) for back in (False, True))
         return (
             (parts(self.forward.embedding, leave), parts(self.backward.embedding, enter)),
-            (parts(self.forward.head, enter), parts(self.backward.head, enter + leave)),
+            (
+                parts(self.forward.head, enter + ahead),
+                parts(self.backward.head, enter + leave + behind),
+            ),
         )
+
+    def _next_tokens(self, *, backward: bool) -> float:
+        """TP collectives of modules of multi-token prediction beside those of their layers."""
+        again, peers = self.compute.recompute == "full", self.plan.tp - 1
+        moved = module_collectives(
+            sequence_parallel=self.plan.sequence_parallel, backward=backward, again=again
+        )
+        each = (
+            self.paces.add_up(2 * states * self.bytes.tp, peers) if adds_up else self.gather(states)
+            for states, adds_up in moved
+        )
+        return self.model.mtp_layers * sum(each)

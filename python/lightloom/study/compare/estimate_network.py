@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from lightloom.demand.folding import FoldedTokens
 from lightloom.fabric import Cluster
+from lightloom.fabric.network import NvSwitch
 from lightloom.parallel import Plan, RankGrid, place_workers
 from lightloom.parallel.grid import gradient_groups, servers_of_groups
 from lightloom.units import PS_PER_S
@@ -25,8 +26,10 @@ Floats = npt.NDArray[np.float64]
 
 #: links from NIC to NIC through a fat-tree
 HOPS = 4
-#: share of a ring's bandwidth that a tree has, as in the core (``engine/rings.rs``)
+#: share of a ring's bandwidth that a tree has, as in the core (``ways.rs``)
 TREE = 0.92
+#: bytes of chunks of switches that add up, as in the core
+CHUNKS = (128 << 10, 64 << 10, 32 << 10, 16 << 10)
 
 
 class ServerSpan(NamedTuple):
@@ -160,6 +163,35 @@ def _along_rails(cells: Floats, between: Floats) -> Floats:
     return busiest
 
 
+class SwitchSums(NamedTuple):
+    """Switches of a server that add up, as in the core (``SwitchSums`` of ``network.rs``)."""
+
+    rate: float
+    latency_s: float
+    channels: int
+    overhead_bytes: int
+
+    @classmethod
+    def of(cls, inside: NvSwitch) -> SwitchSums | None:
+        """Those of a server, if they do."""
+        if not inside.reduce_rate_bps:
+            return None
+        start_s = inside.reduce_latency_ps / PS_PER_S
+        chunks = (inside.reduce_channels, inside.reduce_chunk_overhead)
+        return cls(inside.reduce_rate_bps / 8, start_s, *chunks)
+
+    def seconds(self, buffer_bytes: float, span: ServerSpan) -> float:
+        """Time of the part inside servers of adding up a buffer per GPU."""
+        gpus, servers = span
+        steps = 2 if servers == 1 else 4
+        moved = min(
+            (buffer_bytes + steps * min(buffer_bytes, self.channels * gpus * chunk))
+            * (1 + self.overhead_bytes / chunk)
+            for chunk in CHUNKS
+        )
+        return self.latency_s + moved * (gpus + 1) / gpus / self.rate
+
+
 class NetworkPaces:
     """Seconds of operations on a cluster."""
 
@@ -171,8 +203,7 @@ class NetworkPaces:
         gather_ps = inside.gather_latency_ps
         self._gather_s = (inside.latency_ps if gather_ps is None else gather_ps) / PS_PER_S
         self._peer_s = inside.gather_peer_ps / PS_PER_S
-        self._reduce_rate = (inside.reduce_rate_bps or 0) / 8
-        self._reduce_s = inside.reduce_latency_ps / PS_PER_S
+        self._sums = SwitchSums.of(inside)
         #: of a GPU's share of the NICs
         per_gpu = cluster.nics_per_server / cluster.gpus_per_server
         self._nic_rate = cluster.nic_rate_bps / 8 * per_gpu
@@ -192,10 +223,10 @@ class NetworkPaces:
     def add_up(self, size_bytes: float, peers: int) -> float:
         """An all-reduce inside a server: so many bytes around a ring, or less by switches."""
         ring = self.gather(size_bytes, peers)
-        if not (self._reduce_rate and peers and size_bytes):
+        if not (self._sums and peers and size_bytes):
             return ring
-        moved = size_bytes * (peers + 2) / (2 * peers)
-        return min(ring, self._reduce_s + moved / self._reduce_rate)
+        buffer_bytes = size_bytes * (peers + 1) / (2 * peers)
+        return min(ring, self._sums.seconds(buffer_bytes, ServerSpan(peers + 1, 1)))
 
     def gather_start_s(self, peers: int) -> float:
         """What a collective inside a server takes that moves nothing."""
@@ -215,7 +246,7 @@ class NetworkPaces:
         return self._begun(span) + passes * self._around(buffer_bytes, span) + steps * step
 
     def all_reduce(self, buffer_bytes: float, span: ServerSpan) -> float:
-        """A ring that is passed twice, or a tree over several GPUs of each server."""
+        """A ring that is passed twice, a tree over several GPUs of each server, or switches."""
         on_server, servers = span
         if servers == 1:
             moved = 2 * buffer_bytes * share_inside(on_server, servers)
@@ -224,8 +255,18 @@ class NetworkPaces:
         if not buffer_bytes or on_server == 1:
             return ring
         steps = 2 * (servers.bit_length() - 1) * (self._message_s + self._path_s)
-        taken = 2 * self._around(buffer_bytes, span) / TREE
-        return min(ring, self._begun(span) + taken + steps + (on_server - 1) * self._peer_s)
+        moved = 2 * buffer_bytes * share_inside(on_server, servers) / self._gather_rate
+        #: of two servers, each sends its sum once
+        ranks = on_server * servers
+        sent = buffer_bytes * (1 if servers == 2 else 2 * (1 - 1 / ranks)) / on_server
+        across = sent / self._nic_rate
+        taken = max(moved, across) / TREE
+        tree = self._begun(span) + taken + steps + (on_server - 1) * self._peer_s
+        if not self._sums:
+            return min(ring, tree)
+        latency_s = self._sums.latency_s
+        inside = self._sums.seconds(buffer_bytes, span) - latency_s
+        return min(ring, tree, latency_s + max(inside, across) + steps)
 
     def _begun(self, span: ServerSpan) -> float:
         """What a ring takes inside servers before its bytes."""

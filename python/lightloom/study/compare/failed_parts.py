@@ -20,7 +20,7 @@ from lightloom.control.failures import PartKind, RegionPart, parse_part
 from lightloom.errors import FabricError, InputError
 from lightloom.fabric import Chronos, Cluster, Fabric, TopoOpt
 from lightloom.fabric.alone import network_alone
-from lightloom.fabric.network import Eps, Network, Ocs
+from lightloom.fabric.network import Network, Ocs
 from lightloom.fabric.torus import Torus
 from lightloom.hardware import load_failure_rates
 from lightloom.schedule import Failures
@@ -32,10 +32,11 @@ from lightloom.study.compare.lost_parts import (
     counts_of,
     counts_of_servers,
     loss_of,
+    packet_bps,
 )
 from lightloom.study.compare.results import NOT_SIMULATED, UNAFFECTED, FailureResult
 from lightloom.study.compare.variants import OWN, FabricVariant, Failed
-from lightloom.units import show_time
+from lightloom.units import show_change, show_time
 from lightloom.workload.backup_gpu import BackupGpu, BackupTraffic, backup_traffic
 from lightloom.workload.task_graph import TaskGraph
 
@@ -295,10 +296,8 @@ def _failure(there: FabricOfJob, named: NamedPart) -> Failure:
     part = named.of(there.cluster)
     if parts.has(named) is False:
         return Failure(named, f"it has {parts.range(named.kind)}")
-    eps, ocs = there.network.part(Eps), there.network.part(Ocs)
-    has_backups = (
-        eps is not None and ocs is not None and not ocs.spare_servers and there.network.delegates
-    )
+    ocs = there.network.part(Ocs)
+    has_backups = ocs is not None and not ocs.spare_servers and there.network.delegates
     if part.kind is PartKind.GPU and has_backups:
         return _with_backup(there, named, part)
     if part.kind is PartKind.GPU:
@@ -315,10 +314,8 @@ def _failure(there: FabricOfJob, named: NamedPart) -> Failure:
 
 def _with_backup(there: FabricOfJob, named: NamedPart, part: RegionPart) -> Failure:
     """A spare GPU takes over, over the EPS or circuits of the failed one's server."""
-    eps, ocs = there.network.part(Eps), there.network.part(Ocs)
-    assert eps is not None
+    ocs, eps_bps = there.network.part(Ocs), packet_bps(there.network)
     assert ocs is not None
-    eps_bps = eps.nics * eps.nic_rate_bps
     traffic = backup_traffic(there.graph, part.server, part.number)
     circuits = backup_circuits(traffic, ocs.ports, ocs.nic_rate_bps, eps_bps)
     backup = BackupGpu(part.server, part.number, circuits * ocs.nic_rate_bps or eps_bps)
@@ -367,5 +364,5 @@ def _words(failure: FailureResult) -> str:
         return f"without {failure.part} the job stops ({failure.response})"
     if failure.is_unaffected:
         return f"without {failure.part} {failure.response}"
-    longer = f"{failure.longer_share:+.1%}; {failure.response}"
+    longer = f"{show_change(failure.longer_share)}; {failure.response}"
     return f"without {failure.part} {show_time(failure.step_time_s)} ({longer})"

@@ -21,6 +21,7 @@ from lightloom.parallel import (
 )
 from lightloom.parallel.memory import RECOMPUTE, PlanMemory, does_not_fit, recomputation_from
 from lightloom.practice import Dispatcher, Recompute
+from lightloom.study.compare.kernels import keeps_scores
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.options import WorkloadOptions
 
@@ -161,6 +162,7 @@ def memory_options(
         state_precision=states or "fp32",
         activation_cache=cache or "framework",
         keeps_outputs=keeping.keeps_outputs,
+        keeps_scores=keeps_scores(scenario, model),
         sharded=keeping.sharded,
         logit_bytes=keeping.logit_bytes,
         parameter_bytes=options.parameter_bytes,

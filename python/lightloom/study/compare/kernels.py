@@ -23,10 +23,16 @@ def compute_model(
         If kernels are asked for that the model has no use for, or were not measured.
     """
     kinds = {variant.attention.kind for variant in model.variants}
-    if scenario.compute.attention_kernels == "flash-2" and "gqa" not in kinds:
+    wanted = scenario.compute.attention_kernels
+    if wanted in ("flash-2", "fp8") and "gqa" not in kinds:
         raise InputError(
-            f"compute.attention_kernels = flash-2: {model.name} has no attention that it computes;"
+            f"compute.attention_kernels = {wanted}: {model.name} has no attention that it computes;"
             " leave it out"
+        )
+    if wanted == "unfused" and not keeps_scores(scenario, model):
+        raise InputError(
+            f"compute.attention_kernels = {wanted}: {model.name} has attention that is not of all"
+            " pairs of tokens; leave it out"
         )
     return ComputeModel.load(
         scenario.cluster.gpu,
@@ -37,6 +43,15 @@ def compute_model(
         state_precision=memory.state_precision,
         dispatch=dispatch_of(scenario, model, options),
     )
+
+
+def keeps_scores(scenario: Scenario, model: Model) -> bool:
+    """Whether all scores of attention are in memory, and kept unless they are computed again."""
+    usual = all(
+        variant.attention.kind in ("gqa", "mla") and not variant.attention.index_top_k
+        for variant in model.variants
+    )
+    return usual and scenario.compute.attention_kernels == "unfused"
 
 
 def dispatcher_of(scenario: Scenario, model: Model) -> Dispatcher:

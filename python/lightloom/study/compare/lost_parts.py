@@ -78,16 +78,16 @@ def counts_of(network: Network, cluster: Cluster) -> dict[PartKind, Counts]:
             counts[PartKind.PLANE] = (planes,)
     if ocs is not None and eps is not None and not network.delegates:
         counts[PartKind.PORT] = (ocs.ports, servers)
-    elif ocs is not None and eps is not None:
-        counts[PartKind.EPS_NIC] = (servers, eps.nics)
-        if chassis := _chassis(ocs):
-            counts[PartKind.OCS] = (chassis,)
-        if ocs.planes is not None:
-            counts[PartKind.PLANE] = (ocs.ports,)
     if (graph := network.part(SwitchGraph)) is not None:
         counts[PartKind.TOR] = (len(np.unique(graph.switch_of_port)),)
         if graph.planes > 1:
             counts[PartKind.PLANE] = (graph.planes,)
+    if ocs is not None and network.delegates:
+        counts[PartKind.EPS_NIC] = (servers, _packet_links(network))
+        if chassis := _chassis(ocs):
+            counts[PartKind.OCS] = (chassis,)
+        if ocs.planes is not None:
+            counts[PartKind.PLANE] = (ocs.ports,)
     if network.part(Crossbars) is not None:
         counts[PartKind.PLANE] = (cluster.nics_per_server,)
     if (racks := network.part(RackCircuits)) is not None:
@@ -116,8 +116,8 @@ def loss_of(part: RegionPart, network: Network, cluster: Cluster, worker_gpus: i
     eps, ocs = network.part(Eps), network.part(Ocs)
     if ocs is not None and eps is not None and not network.delegates:
         return _of_optical_io(part, network, eps, ocs)
-    if ocs is not None and eps is not None:
-        return _of_region(part, network, eps, ocs)
+    if ocs is not None:
+        return _of_region(part, network, ocs)
     if eps is not None:
         return _of_tree(part, network, eps)
     if (crossbars := network.part(Crossbars)) is not None:
@@ -194,23 +194,51 @@ def _of_optical_io(part: RegionPart, network: Network, eps: Eps, ocs: Ocs) -> Lo
     return _of_tree(part, network, eps)
 
 
-def _of_region(part: RegionPart, network: Network, eps: Eps, ocs: Ocs) -> Loss:
-    server, number = part.server, part.number
-    of_eps = part.kind is PartKind.EPS_NIC
-    if part.kind in _OF_NIC:
-        of_eps, number = number >= ocs.ports, number - ocs.ports * (number >= ocs.ports)
-    if of_eps and eps.nics > 1:
-        lost = Failures(eps_nics=[(server, number)])
-        return Loss(f"{eps.nics - 1} of {eps.nics} NICs on packet switches left", lost)
-    if part.kind in _OF_NIC and not of_eps:
+def _packet_links(network: Network) -> int:
+    """Links of a server to packet switches: its NICs on a tree, and each of theirs on a graph."""
+    graph, eps = network.part(SwitchGraph), network.part(Eps)
+    if graph is not None:
+        return graph.nics * graph.ports
+    return 0 if eps is None else eps.nics
+
+
+def lacks_packet_links(network: Network) -> bool:
+    """Whether links to packet switches have failed, which only flows can do without."""
+    graph, eps, ocs = network.part(SwitchGraph), network.part(Eps), network.part(Ocs)
+    of_region = ocs is not None and ocs.failures is not None and bool(ocs.failures.eps_nics)
+    return of_region or bool(eps and eps.failed) or bool(graph and graph.failed)
+
+
+def packet_bps(network: Network) -> int:
+    """Rate of a server to packet switches."""
+    graph, eps = network.part(SwitchGraph), network.part(Eps)
+    each = graph.port_rate_bps if graph is not None else 0 if eps is None else eps.nic_rate_bps
+    return _packet_links(network) * each
+
+
+def _of_region(part: RegionPart, network: Network, ocs: Ocs) -> Loss:
+    """NICs are numbered from the optical ones on; those of packet switches have links."""
+    server, number, links = part.server, part.number, _packet_links(network)
+    eps, graph = network.part(Eps), network.part(SwitchGraph)
+    if part.kind in _OF_NIC and number < ocs.ports:
         lost = Failures(nics=[(server, number)])
         return Loss(f"{ocs.ports - 1} of {ocs.ports} circuits left", lost)
-    if part.kind is PartKind.PLANE:
+    if part.kind is PartKind.EPS_NIC or part.kind in _OF_NIC:
+        ports = 1 if graph is None else graph.ports
+        each = 1 if part.kind is PartKind.EPS_NIC else ports
+        first = number if part.kind is PartKind.EPS_NIC else (number - ocs.ports) * each
+        if links > each:
+            lost = Failures(eps_nics=[(server, first + link) for link in range(each)])
+            what = "NICs on packet switches" if ports == 1 else "links to packet switches"
+            return Loss(f"{links - each} of {links} {what} left", lost)
+    if part.kind is PartKind.PLANE and ocs.planes is not None:
         return Loss(f"{ocs.ports - 1} of {ocs.ports} planes left", Failures(planes=[number]))
-    if part.kind is PartKind.TOR:
-        return _of_tor(number, network, eps, has_circuits=True)
     if part.kind is PartKind.OCS:
         return _of_chassis(number, ocs)
+    if part.kind in (PartKind.TOR, PartKind.PLANE) and graph is not None:
+        return _of_graph(part, graph, network.servers)
+    if part.kind is PartKind.TOR and eps is not None:
+        return _of_tor(number, network, eps, has_circuits=True)
     where = "on packet switches alone (spare_servers = 1 joins one to the circuit switch)"
     if ocs.spare_servers:
         where = "on the same circuit switch"

@@ -6,11 +6,14 @@ goes away or changes its meaning; a new key alone does not increase it.
 
 from __future__ import annotations
 
+import functools
+import json
 import statistics as stats
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 
 from lightloom.errors import InputError, echo
@@ -20,7 +23,7 @@ from lightloom.shown import Shown, views
 from lightloom.study.compare.certainty import certainty
 from lightloom.study.compare.supply import Supply
 from lightloom.study.compare.switching import SwitchGear
-from lightloom.units import show_time
+from lightloom.units import show_things, show_time
 
 if TYPE_CHECKING:
     import polars
@@ -519,9 +522,9 @@ class Comparison(Shown):
             If they are no such values.
         """
         try:
-            return cls(
+            comparison = cls(
                 inputs=content["inputs"],
-                results=tuple(FabricResult.from_json(result) for result in content["results"]),
+                results=tuple(map(FabricResult.from_json, content["results"])),
                 demand=content["demand"],
                 memory=content["memory"],
                 traffic_shares=content["traffic_shares"],
@@ -529,6 +532,8 @@ class Comparison(Shown):
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"no results of this version ({error}); run compare again") from None
+        _check_values(comparison.results)
+        return comparison
 
     def _certainty(self) -> dict[str, Any] | None:
         """How often each fabric trains the most per dollar; ``None`` for one fabric."""
@@ -546,3 +551,42 @@ class Comparison(Shown):
             "results": [result.to_json() for result in self.results],
             "certainty": self._certainty(),
         }
+
+
+@functools.cache
+def _values() -> TypeAdapter[FabricResult]:
+    return TypeAdapter(FabricResult)
+
+
+def _check_values(results: Sequence[FabricResult]) -> None:
+    """Refuse results with values of another type, and those that lack what others have.
+
+    Raises
+    ------
+    InputError
+        Naming the first key that is wrong, as files call it.
+    """
+    for place, result in enumerate(results):
+        name = f"results[{place}]"
+        try:
+            _values().validate_json(json.dumps(asdict(result)), strict=True)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            first, *rest = map(str, wrong["loc"])
+            key = ".".join([_WRITTEN_AS.get(first, first), *rest])
+            raise InputError(f"{name}.{key}: {echo(wrong['input'])}: {wrong['msg']}") from None
+        numbers = [result.step_time_s, *result.sample_step_times_s, result.network_cost_usd]
+        if min([*numbers, *(load.step_time_s for load in result.loads)]) <= 0:
+            raise InputError(f"{name}: a step time or a cost of 0 or less")
+        loads, expected = ([load.imbalance for load in r.loads] for r in (result, results[0]))
+        if loads != expected:
+            raise InputError(
+                f"{name}.loads: {', '.join(loads) or 'none'}; expected those of results[0]: "
+                f"{', '.join(expected) or 'none'}"
+            )
+        samples, wanted = (len(r.sample_step_times_s) for r in (result, results[0]))
+        if samples != wanted or not samples:
+            raise InputError(
+                f"{name}.sample_step_times_s: {show_things(samples, 'number')}; expected "
+                f"{max(wanted, 1):,}, as in results[0]"
+            )

@@ -20,7 +20,7 @@ from functools import cached_property
 
 from lightloom.errors import InputError
 from lightloom.fabric import Fabric
-from lightloom.fabric.network import Eps, Ocs
+from lightloom.fabric.network import Ocs
 from lightloom.hardware import load_ownership
 from lightloom.progress import Monitor
 from lightloom.simulate import Phases, Plugins, PredictorFactory, Run
@@ -42,6 +42,7 @@ from lightloom.study.compare.failed_parts import (
 from lightloom.study.compare.forecast import LONG_S, Requirements, forecast
 from lightloom.study.compare.imbalance import LEARNED, is_load_of, other_loads
 from lightloom.study.compare.job import Job
+from lightloom.study.compare.lost_parts import lacks_packet_links
 from lightloom.study.compare.other_strategies import (
     OtherStrategy,
     as_own,
@@ -204,9 +205,7 @@ class _Case:
             if failure.fabric is None or not self.is_packets:
                 continue
             network = self.networks.get(failure.fabric)
-            eps, ocs = network.part(Eps), network.part(Ocs)
-            of_region = ocs is not None and ocs.failures is not None and ocs.failures.eps_nics
-            if of_region or (eps is not None and eps.failed):
+            if lacks_packet_links(network):
                 raise InputError(
                     f"fail {failure.part.name}: NICs of packet switches fail in flows only: leave"
                     " out the part, or simulate no packets"

@@ -27,7 +27,7 @@ from lightloom.errors import InputError
 from lightloom.hardware.gpus import gpu_names, load_gpu
 from lightloom.inputs.arguments import path_of
 from lightloom.inputs.fields import Choices
-from lightloom.inputs.formats import parse_toml, read_toml
+from lightloom.inputs.formats import read_toml
 from lightloom.inputs.sizes import QueueSize, TokenCount, whole_bytes
 from lightloom.inputs.strict import (
     File,
@@ -319,13 +319,13 @@ class ComputeOptions(Strict):
     )
     attention_kernels: AttentionKernels = Field(
         "fastest",
-        description="Kernels of attention: the fastest that were measured on the GPU, or"
-        " FlashAttention 2, as PyTorch's own attention takes.",
+        description="Kernels of attention: the fastest in BF16 that were measured on the GPU,"
+        " FlashAttention 2 as PyTorch takes, cuDNN's in FP8, or unfused, of all scores.",
     )
     casts: Casts = Field(
         "fused",
-        description="Who writes FP8 operands: the norms and activation functions before a product"
-        " (Transformer Engine), or passes of their own (torchao).",
+        description="How FP8 operands are cast: fused with norms (delayed scales), with current or"
+        " block scales, as Transformer Engine does, or in separate passes (torchao).",
     )
     state_precision: StatePrecision | None = Field(
         None,
@@ -702,17 +702,6 @@ def load_study(path: Path | str) -> Scenario:
     """
     path = path_of(path, "study", "the path of a TOML file")
     return study_of(read_toml(path, "study"), str(path), path.parent)
-
-
-def parse_study(content: bytes, name: str, folder: Path) -> Scenario:
-    """Read the bytes of a study; ``name`` begins messages, paths in it are below ``folder``.
-
-    Raises
-    ------
-    InputError
-        As :func:`load_study`.
-    """
-    return study_of(parse_toml(content, name), name, folder)
 
 
 def study_of(values: Mapping[str, Any], name: str, folder: Path) -> Scenario:

@@ -24,6 +24,9 @@ MAX_STAGES = 4
 #: replicas of the experts of a short step, at least: the first, or the second for replicas that are
 #: of a work (layers x micro-batches x GPUs) of the third together; a job with fewer keeps all
 MIN_REPLICAS, MIN_LARGE_REPLICAS, LARGE_WORK = 8, 2, 5_000_000
+#: the same of a part that only tells how much a very long step changes: its loads and seeds are
+#: those of 8 to four digits (``benches/RESULTS.md``)
+MIN_PART_REPLICAS = 4
 
 
 def with_few_stages(job: ModelJob) -> ModelJob:
@@ -42,16 +45,16 @@ def with_few_stages(job: ModelJob) -> ModelJob:
     return dataclasses.replace(job, plan=few, cluster=dataclasses.replace(job.cluster, gpus=gpus))
 
 
-def with_few_replicas(job: ModelJob) -> ModelJob:
+def with_few_replicas(job: ModelJob, least: int = MIN_REPLICAS) -> ModelJob:
     """The job with the first replicas of each stage alone, where they share no servers with others.
 
     Their number is a divisor of all, and so large that the slowest of them is nearly as slow as
-    that of all (:data:`MIN_REPLICAS`).
+    that of all: ``least`` of them, or less if each is large.
     """
     plan = job.plan
     all_of_them = plan.groups_per_stage
     work = job.model.num_layers * plan.micro_batches * plan.gpus // all_of_them
-    least = min(max(MIN_LARGE_REPLICAS, -(-LARGE_WORK // work)), MIN_REPLICAS, all_of_them)
+    least = min(max(MIN_LARGE_REPLICAS, -(-LARGE_WORK // work)), least, all_of_them)
     counts = range(least, all_of_them + 1)
     few = next(n for n in counts if all_of_them % n == 0 and plan.dp % (all_of_them // n) == 0)
     times = all_of_them // few

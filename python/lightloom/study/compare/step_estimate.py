@@ -418,40 +418,41 @@ class _Step:
     def _waits(self, *, follows: bool) -> tuple[Floats, Floats]:
         """What a forward and a backward pass of each kind of layers wait for with ZeRO-2 and 3.
 
-        The next layer is gathered and the last one reduced while one computes; nothing is reduced
-        where no pass ``follows`` another at once.
+        The next layer is gathered and the last one reduced while one computes, as far as the plan
+        overlaps either; nothing is reduced where no pass ``follows`` another at once, unless that
+        is waited for. Rings of a layer go one after another, so that what is gathered when it is
+        needed waits for the gradients before it, whether or not these were waited for.
         """
         nothing = np.zeros(len(self.kinds))
         if self.sharded == "states":
             return nothing, nothing
-        reduced = self._of_layers(self.options.gradient_bytes, 1) * follows
-        gathered = nothing
-        if self.sharded == "parameters":
-            gathered = self._of_layers(self.options.parameter_bytes, 1)
+        reduced = self._of_layers(self.options.gradient_bytes, 1)
+        awaited = not self.plan.overlap_gradients
         passes = self.passes.forward, self.passes.backward
         forward, backward = (each.sum(axis=1) for each in passes)
-        if not self.plan.overlap_parameters:
-            return gathered, gathered + np.maximum(reduced - backward - forward, 0.0)
         shares = [each[:, EP] / each.sum(axis=1) for each in passes]
-        collides = self.layout.members > 1
-        waits = [
-            np.minimum(rings, whole) * share * collides
-            for rings, whole, share in zip(
-                (gathered, gathered + reduced), (forward, backward), shares, strict=True
-            )
-        ]
         if self.sharded == "gradients":
+            if awaited:
+                return nothing, reduced
             # forward passes go on while they are reduced
-            waits[1] += np.maximum(reduced - backward - forward, 0.0)
-            return waits[0], waits[1]
+            beside = np.minimum(reduced, backward) * shares[1] * (self.layout.members > 1)
+            return nothing, (beside + np.maximum(reduced - backward - forward, 0.0)) * follows
+        gathered = self._of_layers(self.options.parameter_bytes, 1)
         # the first layer of a pass has none before it, and the last reduction before it comes first
         alone = 1 / max(1.0, float(self.counts.sum()) / (self.plan.pp * self.plan.vpp))
-        late = (gathered - forward, gathered + reduced - backward)
+        before = 0.0 if awaited else alone
+        if not self.plan.overlap_parameters:
+            return gathered + before * follows * reduced, gathered + (1 - before) * reduced
+        hidden = 0.0 * reduced if awaited else follows * reduced
         waits = [
-            each + alone * gathered + (1 - alone) * np.maximum(more, 0.0)
-            for each, more in zip(waits, late, strict=True)
+            np.minimum(rings, whole) * share * (self.layout.members > 1)
+            + alone * gathered
+            + (1 - alone) * np.maximum(rings - whole, 0.0)
+            for rings, whole, share in zip(
+                (gathered, gathered + hidden), (forward, backward), shares, strict=True
+            )
         ]
-        return waits[0] + alone * reduced, waits[1]
+        return waits[0] + before * follows * reduced, waits[1] + awaited * reduced
 
     def _states(self) -> tuple[float, float]:
         """Seconds of the optimizer, and of gradients and parameters that nothing hides."""

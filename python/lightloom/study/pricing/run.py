@@ -23,6 +23,7 @@ from lightloom.study.compare.job import cluster_of, load_fabrics
 from lightloom.study.compare.racks import installed
 from lightloom.study.compare.results import Comparison
 from lightloom.study.compare.scenario import ClusterOptions, Scenario
+from lightloom.units import show_usd
 
 #: no cluster is larger, in multiples of that of the results
 MAX_GROWTH = 1024
@@ -200,8 +201,10 @@ class _Site:
             middle = (low + high) // 2
             low, high = (middle, high) if self._fits(fabric, middle * quantum) else (low, middle)
         if low == 0:
+            costs, _ = self.costs(fabric, quantum)
             raise InputError(
-                f"{fabric.name}: a cluster of {quantum} GPUs, one replica of the plan on "
-                "whole servers, exceeds the limit; give more"
+                f"{fabric.name}: a cluster of {quantum} GPUs, one replica of the plan on whole "
+                f"servers, costs {show_usd(costs.cluster.total_usd)} and draws "
+                f"{costs.cluster_power.total_w / 1000:,.0f} kW: more than the limit"
             )
         return low * quantum

@@ -40,6 +40,8 @@ RESULTS: dict[str, type] = {
     "events": int,
     "run_hash": str,
 }
+#: what a comparison simulates in addition, and no column of a row shows
+_NOT_IN_ROWS = {"imbalances": False, "policies": False}
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ def _outcome(task: PointTask) -> PointOutcome:
     from lightloom.study.compare.run import compare
 
     try:
-        comparison = compare(task.scenario)
+        comparison = compare(task.scenario.model_copy(update=_NOT_IN_ROWS))
         return PointOutcome(task.number, tuple(rows_of(task.scenario, comparison)))
     except LightloomError as error:
         return PointOutcome(task.number, failure=_one_line(error))

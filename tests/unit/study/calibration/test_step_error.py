@@ -1,19 +1,27 @@
 """A predicted step beside a recorded one: times that add up in one's head, and their sum."""
 
+import dataclasses
 import random
 
 import pytest
 from tests.kineto_files import Profile
 
+from lightloom.demand import open_demand
 from lightloom.models import load_model
+from lightloom.parallel import Plan
 from lightloom.study.calibration.step_error import (
-    PER_LAYER,
     TERMS,
     RecordedPart,
+    all_to_alls,
     model_of_results,
     step_error,
 )
 from lightloom.trace.importers.kineto import read_kineto
+from lightloom.workload.build import build
+from lightloom.workload.compute import ComputeModel
+from lightloom.workload.options import WorkloadOptions
+from lightloom.workload.task_graph import Collective
+from lightloom.workload.tokens import demand_shape
 
 PLAN = {"tp": 2, "pp": 2, "ep": 4, "cp": 1}
 
@@ -92,7 +100,7 @@ def test_a_part_of_a_step_stands_beside_as_many_layers(tmp_path):
     model = load_model("mixtral-8x7b")
     plan = {**PLAN, "micro_batches": 4}
     profile = Profile(0, 8)
-    for number in range(2 * PER_LAYER):
+    for number in range(2 * 4):
         profile.kernel("gemm", 4_000 * number, 3_000)
         profile.nccl("all_to_allv", 4_000 * number + 3_000, 1_000, 1024)
     predicted = {
@@ -136,10 +144,43 @@ def test_a_model_is_read_from_results_whatever_else_they_say():
 )
 def test_a_stage_with_few_experts_is_no_part(tmp_path, model, stages, layers, is_part):
     profile = Profile(0, 2)
-    for number in range(PER_LAYER * layers):
+    for number in range(4 * layers):
         profile.nccl("all_to_allv", 2_000 * number, 1_000, 1024)
     plan = {**PLAN, "pp": stages, "micro_batches": 1}
     found = step_error(
         "rail", {"ep": 1.0}, plan, recorded(tmp_path, profile), model=load_model(model)
     )
     assert (found.part is not None) is is_part
+
+
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+@pytest.mark.parametrize("chunks", [1, 2, 4])
+def test_all_to_alls_of_a_layer_are_those_of_its_task_graph(tmp_path, recompute, chunks):
+    """Forward, backward, and forward again where whole layers are recomputed; once a chunk."""
+    model = dataclasses.replace(
+        load_model("mixtral-8x7b"), moe_layers=(True,) * 2, attention_by_layer=(), ffn_by_layer=()
+    )
+    overlap = {"overlap_all_to_all": "chunks", "overlap_chunks": chunks} if chunks > 1 else {}
+    plan = Plan(gpus=32, tp=2, ep=4, dp=4, micro_batches=3, seq_len=512, **overlap)
+    made = build(
+        model,
+        plan,
+        demand=open_demand("balanced", demand_shape(model, plan), seed=1),
+        compute=ComputeModel.load("h100", recompute=recompute),
+        options=WorkloadOptions(),
+    )
+    program = made.graph.roles[0].program
+    written = int(program.of(Collective.ALL_TO_ALL).sum())
+    per_layer = all_to_alls(vars(plan), recompute)
+    assert written == per_layer * model.num_moe_layers * plan.micro_batches
+
+    # a profile of one layer and micro-batch of them is known as such
+    profile = Profile(0, 8)
+    for number in range(per_layer):
+        profile.nccl("all_to_allv", 2_000 * number, 1_000, 1024)
+    found = step_error(
+        "rail", {"ep": 6e-3}, vars(plan), recorded(tmp_path, profile),
+        model=model, recompute=recompute,
+    )  # fmt: skip
+    assert found.part == RecordedPart(1.0, 6.0)
+    assert found.step.predicted_s == pytest.approx(1e-3)

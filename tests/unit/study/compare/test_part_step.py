@@ -93,7 +93,12 @@ def test_the_part_of_dualpipe_has_an_even_number_of_micro_batches(scenario):
 @pytest.mark.usefixtures("long")
 @pytest.mark.parametrize(
     ("gpus", "replicas", "kept", "share"),
-    [(2048, 8, 8, 1 / 16), (4096, 16, 8, 1 / 32), (2560, 10, 10, 1 / 16), (65536, 256, 8, 1 / 512)],
+    [
+        (2048, 8, 8, 1 / 16),
+        (4096, 16, 8, 1 / 32),
+        (2560, 10, 10, 1 / 16),
+        (65536, 256, 4, 1 / 1024),
+    ],
 )
 def test_a_part_has_few_of_many_replicas(deep, gpus, replicas, kept, share):
     """So that what a part takes does not grow with the job."""

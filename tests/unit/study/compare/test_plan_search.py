@@ -308,6 +308,45 @@ def test_steps_whose_ranks_share_more_are_estimated_as_well(model, gpus, sharded
     assert errors[-1] < 0.06, errors
 
 
+@pytest.mark.parametrize("sharded", ["gradients", "parameters"])
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("reduced", [False, True])
+def test_what_is_waited_for_is_estimated_as_well(ahead, reduced, sharded):
+    """Random plans; gathers and reductions each alongside computation, or waited for."""
+    overlap = {"overlap_parameters": ahead, "overlap_gradients": reduced}
+    usual = {"source": "search", "schedule": "1f1b", "strategy": "O1", "global_batch_size": 64}
+    for model, gpus in (("olmoe-1b-7b", 32), ("llama-3-70b", 64)):
+        scenario = job(model, gpus, plan={**usual, **overlap}, memory={"sharded": sharded})
+        scenario = with_servers(scenario, load_model(model))
+        known = Candidates(scenario, load_model(model))
+        chosen = random.Random(3).sample(known.fitting(), 3)
+        errors = errors_of(chosen, known, scenario)
+        assert errors[-1] < 0.06, errors
+
+
+def test_waiting_for_rings_is_never_estimated_as_faster():
+    """What nothing hides takes at least as long as what computation may hide."""
+    usual = {"source": "search", "schedule": "1f1b", "strategy": "O1", "global_batch_size": 64}
+    model = load_model("olmoe-1b-7b")
+    times = {}
+    for ahead, reduced in ((True, True), (True, False), (False, True), (False, False)):
+        overlap = {"overlap_parameters": ahead, "overlap_gradients": reduced}
+        scenario = job(model.name, 32, plan={**usual, **overlap}, memory={"sharded": "parameters"})
+        scenario = with_servers(scenario, model)
+        known = Candidates(scenario, model)
+        estimates = known.estimates(PLAIN.adapt(known.machines))
+        for one in random.Random(4).sample(known.fitting(), 40):
+            degrees = tuple(getattr(one.plan, name) for name in DEGREES)
+            of = times.setdefault((degrees, one.options.recompute), {})
+            of[ahead, reduced] = estimates.of(one).step_time_s
+    compared = [of for of in times.values() if len(of) == 4]
+    assert len(compared) > 30
+    for of in compared:
+        assert of[False, False] >= of[True, False] * 0.99
+        assert of[True, False] >= of[True, True] * 0.99
+        assert of[False, True] >= of[True, True] * 0.98
+
+
 def test_backward_passes_of_chunks_wait_for_reductions_before_them():
     """Where a pipeline of chunks empties, each backward pass gathers after the last one reduced."""
     given = {"tp": 2, "pp": 2, "ep": 2, "vpp": 16, "global_batch_size": 64}

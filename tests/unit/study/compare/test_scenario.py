@@ -13,7 +13,6 @@ from lightloom.models import load_model
 from lightloom.study.compare import PlanOptions, Scenario, load_study
 from lightloom.study.compare.job import prepare, workload_options
 from lightloom.study.compare.kernels import dispatch_of
-from lightloom.study.compare.scenario import parse_study
 
 SMALL = 'model = "mixtral-8x7b"\ngpus = 128\n[cluster]\nrate_gbps = "400 Gb/s"\n'
 
@@ -176,11 +175,6 @@ def test_a_pipe_is_refused_without_waiting(tmp_path):
 def test_an_endless_file_is_refused():
     with pytest.raises(InputError, match="expected a file, got a device"):
         load_study(Path("/dev/zero"))
-
-
-def test_parse_study_takes_bytes():
-    scenario = parse_study(SMALL.encode(), "x", Path("folder"))
-    assert scenario.model == "mixtral-8x7b"
 
 
 def test_sizes_of_packets_may_have_units(tmp_path):

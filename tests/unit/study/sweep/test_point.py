@@ -52,6 +52,12 @@ def test_rows_have_every_column_and_are_the_results():
         assert row["run_hash"] == result.run_hash
 
 
+def test_rows_are_those_of_a_comparison_with_other_loads_and_policies():
+    both = scenario(policies=True, imbalances=True)
+    found = Evaluate(1)([PointTask(7, both)]).outcomes[0]
+    assert list(found.rows) == rows_of(both, compare(both))
+
+
 @pytest.mark.parametrize(
     "changes",
     [

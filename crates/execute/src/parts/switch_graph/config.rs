@@ -199,6 +199,10 @@ impl PacketFabric for SwitchGraph {
         (self.nics, Rate(self.port_rate.0.saturating_mul(u64::from(self.ports))))
     }
 
+    fn links(&self) -> (u32, Rate) {
+        (self.server_ports() as u32, self.port_rate)
+    }
+
     fn tors(&self) -> u32 {
         let mut first: Vec<u32> = self.switches_of(ServerId(0)).to_vec();
         first.dedup();

@@ -98,7 +98,11 @@ impl SwitchPart {
     fn new(graph: &SwitchGraph, setting: &mut Setting<'_>) -> Result<Self, ExecuteError> {
         let (servers, groups) = (setting.network.servers, setting.placement.groups);
         let per_group = graph.server_ports() / groups as usize;
-        let lost = LostNics::new(graph.server_ports() as u32, groups, graph.failed.iter())?;
+        let of_region = setting.network.failures().into_iter().flat_map(|lost| &lost.eps_nics);
+        let failed = graph.failed.iter().chain(of_region);
+        let parts = components(&graph.neighbors());
+        let plane = |link: usize| parts[graph.switch_of_port[link] as usize];
+        let lost = LostNics::new(graph.server_ports() as u32, groups, failed, plane)?;
         let class = classes(graph, per_group, &lost);
         let own = Cable { rate: graph.port_rate, delay: graph.port_delay };
         let links = &mut *setting.links;
@@ -149,8 +153,9 @@ impl SwitchPart {
         }
     }
 
-    /// Links of a group of NICs that work at both ends; where there are none, those at either.
-    fn working(&self, from: NicGroup, to: NicGroup) -> Vec<(usize, usize)> {
+    /// Links of a group of NICs that work at both ends; where there are none, those of the sender
+    /// with those of the receiver that they lead to, by the classes that links end at.
+    fn working(&self, from: NicGroup, to: NicGroup, ends: Pair<&[u32]>) -> Vec<(usize, usize)> {
         let works = |end: NicGroup, link: usize| {
             let place = usize::from(end.group) * self.per_group + link;
             self.lost.is_working(end.server.0, place as u32)
@@ -162,8 +167,14 @@ impl SwitchPart {
             return both;
         }
         let there: Vec<usize> = links.clone().filter(|&link| works(to, link)).collect();
-        let here = links.filter(|&link| works(from, link));
-        here.zip(there.into_iter().cycle()).collect()
+        let lead = |a: u32, b: u32| a == b || !self.router.routes(a, b).is_empty();
+        let here = links.filter(|&link| works(from, link)).enumerate();
+        here.filter_map(|(place, link)| {
+            let mut reached = there.clone();
+            reached.retain(|&other| lead(ends.from[link], ends.to[other]));
+            Some((link, *reached.get(place % reached.len().max(1))?))
+        })
+        .collect()
     }
 
     /// Adds the paths from one group of NICs to another, or to one on the sender's planes.
@@ -186,7 +197,8 @@ impl SwitchPart {
             }
         };
         if self.lost.are_of([from, to]) {
-            self.working(from, to).into_iter().for_each(|(a, b)| count(here[a], there[b]));
+            let working = self.working(from, to, Pair::new(here, there));
+            working.into_iter().for_each(|(a, b)| count(here[a], there[b]));
         } else {
             here.iter().zip(there).for_each(|(&a, &b)| count(a, b));
         }

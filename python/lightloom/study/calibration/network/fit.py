@@ -8,6 +8,10 @@ tell them apart. A time is nearly linear in the factors and in one over each eff
 Gauss and Newton, least squares of relative errors, with Huber's weights, so that a size that went
 wrong counts little. Links inside servers come first, and are held for those between them.
 
+An all-reduce is what the simulator takes for the fastest at its size: a ring, a tree, or switches
+that add up, whose efficiency is then fitted; or rings alone, where these explain the measured times
+better or the command above a table says so (``NCCL_ALGO``, ``NCCL_NVLS_ENABLE=0``).
+
 Where sizes say nothing of a start-up (none of them is small enough), it stays as it was. Sizes
 below :data:`SMALLEST` are not fitted: NCCL has protocols of lower latency for them, which the
 model has not.
@@ -52,9 +56,12 @@ SEEN = 0.05
 #: relative errors up to so many of their usual size count in full, and that size at least
 _HUBER, _USUAL = 1.345, 0.01
 _TURNS, _NEAR, _STEP = 10, 1e-3, 0.02
+#: by how much less of an efficiency it is tried whether a time depends on it
+_LESS = 0.05
 #: the efficiency and the start-ups that set the time of a test, by tier
 LINKS: dict[tuple[Tier, Test], tuple[str, tuple[str, ...]]] = {}
 _GATHERS = ("nvlink_gather_efficiency", ("nvlink_gather_start_up_s", "nvlink_gather_peer_s"))
+_REDUCE = "nvlink_reduce_efficiency"
 _COPIES = ("nvlink_all_to_all_efficiency", ("nvlink_all_to_all_start_up_s",))
 _MESSAGES = ("nic_efficiency", ("message_start_up_s",))
 _ALL_TO_ALLS = (
@@ -162,12 +169,18 @@ class Machines:
         if reading.tokens is not None:
             return self._layer(reading, cluster, links)
         is_ring = reading.test in RINGS
+        if reading.is_ring:
+            links = _rings(links)
         sizes = np.array([point.size_bytes for point in reading.points])
+        test = reading.test
+        if test == "broadcast":
+            # each GPU passes all of it on, as it does all but its own part of a gather
+            test, sizes = "all-gather", sizes * gpus / (gpus - 1)
         # what is larger takes as long as parts of it, one after another: start-ups are nothing
         parts = np.maximum(1.0, sizes / LARGEST)
         scenario = CollectiveScenario.model_validate(
             {
-                "collective": reading.test,
+                "collective": test,
                 "gpus": gpus,
                 "size_bytes": tuple(max(round(size), gpus) for size in sizes / parts),
                 "fabrics": (self.fabric,),
@@ -247,53 +260,91 @@ def fit_links(readings: Sequence[Reading], machines: Machines, before: Interconn
     """
     for reading in readings:
         _check(reading)
-    # rings are what is fitted: switches that add up would hide how fast links are
-    packaged, before = before, replace(before, nvlink_reduce_efficiency=0.0)
-    found, changed, remarks = before, list[str](), list[str]()
-    weights: dict[_Key, float] = {}
-    tiers: tuple[Tier, ...] = ("inside servers", "between servers")
-    for tier in tiers:
-        problem = _Problem.of([r for r in readings if r.servers.tier == tier], machines, found)
-        if problem is None:
-            continue
-        found, own = problem.solve()
-        weights |= own
-        changed += problem.names
-        remarks += problem.remarks(found)
+    fitted = _fit_tiers(readings, machines, before)
     points = []
     for reading in readings:
-        old, new = machines.times(reading, before), machines.times(reading, found)
+        is_ring = reading.servers.tier in fitted.rings
+        old, new = (
+            machines.times(reading, _rings(links) if is_ring else links)
+            for links in (before, fitted.links)
+        )
         for point, before_s, after_s in zip(reading.points, old, new, strict=True):
-            weight = weights.get(_key(reading, point))
+            weight = fitted.weights.get(_key(reading, point))
             points.append(
                 FittedSize(
                     reading, point, float(before_s), float(after_s), weight is not None,
                     1.0 if weight is None else weight,
                 )
             )  # fmt: skip
+    remarks = (*fitted.remarks, *_added_up(readings, machines, fitted))
     held_out = _held_out(readings, machines, before)
-    rings = found
-    found = replace(found, nvlink_reduce_efficiency=packaged.nvlink_reduce_efficiency)
-    remarks += _added_up(readings, machines, rings, found)
-    return FittedLinks(
-        packaged, found, tuple(dict.fromkeys(changed)), tuple(points), held_out, tuple(remarks)
-    )
+    changed = tuple(dict.fromkeys(fitted.changed))
+    return FittedLinks(before, fitted.links, changed, tuple(points), held_out, remarks)
 
 
-def _added_up(
-    readings: Sequence[Reading], machines: Machines, rings: Interconnect, found: Interconnect
-) -> list[str]:
+def _rings(links: Interconnect) -> Interconnect:
+    """The same without switches that add up."""
+    return replace(links, nvlink_reduce_efficiency=0.0)
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    """Links of all tiers, what changed, and the tiers whose all-reduces rings explain better."""
+
+    links: Interconnect
+    changed: tuple[str, ...]
+    weights: Mapping[_Key, float]
+    rings: frozenset[Tier]
+    remarks: tuple[str, ...]
+
+
+def _fit_tiers(readings: Sequence[Reading], machines: Machines, before: Interconnect) -> _Fitted:
+    """Fit one tier after the other, each by the algorithm that explains its all-reduces best."""
+    found, changed, remarks = before, list[str](), list[str]()
+    weights: dict[_Key, float] = {}
+    rings = set[Tier]()
+    tiers: tuple[Tier, ...] = ("inside servers", "between servers")
+    for tier in tiers:
+        own = [r for r in readings if r.servers.tier == tier]
+        starts = [found]
+        reduced = [r for r in own if r.test == "all-reduce"]
+        if found.nvlink_reduce_efficiency and reduced:
+            is_said = all(reading.is_ring for reading in reduced)
+            starts = [_rings(found)] if is_said else [found, _rings(found)]
+        solved = []
+        for start in starts:
+            problem = _Problem.of(own, machines, start, changed)
+            if problem is not None:
+                links, of_sizes = problem.solve()
+                solved.append((problem.error(links), problem, links, of_sizes))
+        if not solved:
+            continue
+        _, problem, links, of_sizes = min(solved, key=lambda each: each[0])
+        if found.nvlink_reduce_efficiency and not problem.start.nvlink_reduce_efficiency:
+            rings.add(tier)
+            reduce = found.nvlink_reduce_efficiency
+            links = replace(links, nvlink_reduce_efficiency=reduce)
+        found = links
+        weights |= of_sizes
+        changed += problem.names
+        remarks += problem.remarks(found)
+    return _Fitted(found, tuple(changed), weights, frozenset(rings), tuple(remarks))
+
+
+def _added_up(readings: Sequence[Reading], machines: Machines, fitted: _Fitted) -> list[str]:
     """What a comparison simulates otherwise than the rings that were measured and fitted."""
     shares = []
     for reading in readings:
-        if (reading.servers.tier, reading.test) == ("inside servers", "all-reduce"):
-            ring_s, found_s = (machines.times(reading, links)[-1] for links in (rings, found))
+        if reading.servers.tier in fitted.rings and reading.test == "all-reduce":
+            ring_s, found_s = (
+                machines.times(reading, links)[-1] for links in (_rings(fitted.links), fitted.links)
+            )
             shares.append(float(1 - found_s / ring_s))
     if max(shares, default=0.0) < _ADDED_UP:
         return []
     return [
-        "all-reduces inside a server are simulated as its switches add up (NVLink SHARP), in up to "
-        f"{max(shares):.0%} less time than the rings that are fitted; where NCCL sends rings in "
+        "all-reduces were measured as rings, and are simulated as switches of a server add up "
+        f"(NVLink SHARP), in up to {max(shares):.0%} less time; where NCCL sends rings in "
         "training, too, add reduce_efficiency with the value 0 to [nvlink] of the profile"
     ]
 
@@ -340,9 +391,13 @@ class _Problem:
 
     @classmethod
     def of(
-        cls, readings: Sequence[Reading], machines: Machines, start: Interconnect
+        cls,
+        readings: Sequence[Reading],
+        machines: Machines,
+        start: Interconnect,
+        held: Sequence[str] = (),
     ) -> _Problem | None:
-        """What readings of one tier say something of; ``None`` without any."""
+        """What readings of one tier say something of, but ``held``; ``None`` without any."""
         if not readings:
             return None
         readings = [replace(reading, points=_used(reading)) for reading in readings]
@@ -351,6 +406,10 @@ class _Problem:
             efficiency, names = LINKS[reading.servers.tier, reading.test]
             efficiencies[efficiency] = None
             start_ups[names] = start_ups.get(names, False) or reading.tells_start_up
+            if reading.test == "all-reduce" and start.nvlink_reduce_efficiency:
+                efficiencies[_REDUCE] = None
+        for name in held:
+            efficiencies.pop(name, None)
         unknowns: list[tuple[str, ...]] = [(name,) for name in efficiencies]
         unknowns += [names for names, told in start_ups.items() if told]
         kept = [names for names, told in start_ups.items() if not told]
@@ -376,8 +435,14 @@ class _Problem:
         links = self.links(values)
         return np.concatenate([self.machines.times(reading, links) for reading in self.readings])
 
+    def error(self, links: Interconnect) -> float:
+        """Mean absolute error of all sizes."""
+        measured = np.array([p.time_s for reading in self.readings for p in reading.points])
+        times = np.concatenate([self.machines.times(reading, links) for reading in self.readings])
+        return float(np.mean(np.abs(times / measured - 1)))
+
     def solve(self) -> tuple[Interconnect, dict[_Key, float]]:
-        """The links, and how much each size counted; start-ups that no size shows are kept."""
+        """The links, and how much each size counted; what no size shows is kept."""
         found, weights = self._solve()
         unseen = [names for names in self.unknowns if not self._is_seen(names, found)]
         if not unseen:
@@ -389,7 +454,7 @@ class _Problem:
     def _is_seen(self, names: tuple[str, ...], found: Interconnect) -> bool:
         """Whether these start-ups, as fitted or as they were, are a share of a time that counts."""
         if names[0].endswith("efficiency"):
-            return True
+            return self._is_rate_seen(names[0], found)
         old = {name: getattr(self.start, name) for name in names}
         zero = replace(found, **dict.fromkeys(names, 0.0))
         for reading in self.readings:
@@ -398,6 +463,16 @@ class _Problem:
             for links in (found, replace(found, **old)):
                 taken = self.machines.times(reading, links) - without
                 if (taken / measured >= SEEN).any():
+                    return True
+        return False
+
+    def _is_rate_seen(self, name: str, found: Interconnect) -> bool:
+        """Whether a time depends on an efficiency, as fitted or as it was."""
+        for links in (found, replace(found, **{name: getattr(self.start, name)})):
+            less = replace(links, **{name: getattr(links, name) * (1 - _LESS)})
+            for reading in self.readings:
+                moved = self.machines.times(reading, less) / self.machines.times(reading, links)
+                if (np.abs(moved - 1) > SEEN * _LESS).any():
                     return True
         return False
 
@@ -433,8 +508,9 @@ class _Problem:
 
     def remarks(self, found: Interconnect) -> list[str]:
         """What stayed as it was, and what would have to be faster than the vendor's rate."""
+        why = {True: "no time depends on it", False: "no size was small enough"}
         lines = [
-            f"kept as packaged, since no size was small enough: {', '.join(names)}"
+            f"kept as packaged, since {why[names[0].endswith('efficiency')]}: {', '.join(names)}"
             for names in self.kept
         ]
         lines += [
@@ -501,11 +577,10 @@ def _held_out(
         halves.append((kept, left))
     errors: list[float] = []
     for kept, left in halves:
-        found = before
-        for tier in ("inside servers", "between servers"):
-            problem = _Problem.of([r for r in kept if r.servers.tier == tier], machines, found)
-            found = found if problem is None else problem.solve()[0]
+        fitted = _fit_tiers(kept, machines, before)
         for reading in left:
             measured = np.array([point.time_s for point in reading.points])
-            errors += list(np.abs(machines.times(reading, found) / measured - 1))
+            is_ring = reading.servers.tier in fitted.rings
+            links = _rings(fitted.links) if is_ring else fitted.links
+            errors += list(np.abs(machines.times(reading, links) / measured - 1))
     return float(np.mean(errors))

@@ -29,6 +29,7 @@ TESTS: dict[str, Test] = {
     "all_reduce": "all-reduce",
     "all_gather": "all-gather",
     "reduce_scatter": "reduce-scatter",
+    "broadcast": "broadcast",
     "alltoall": "all-to-all",
     "sendrecv": "send-receive",
 }
@@ -45,6 +46,8 @@ MAX_SIZE, FASTEST, SLOWEST = 2.0**50, 1e-3, 10 * 86_400e6
 _BLANK = 2
 _RANK_OF_MPI = re.compile(rf"^{_RANK}")
 _NAMED = re.compile(r"\b([a-z_]{1,40})_perf(?:_mpi)?\b")
+#: what a command above the table says of the algorithm
+_ALGORITHM = re.compile(r"\bNCCL_(?:ALGO=\"?([A-Za-z,:;^]{1,80})|NVLS_ENABLE=\"?(0))")
 _DEVICE = re.compile(
     r"^#?\s*Rank\s+(\d{1,7})\s+(?:Group\s+(\d{1,7})\s+)?Pid\s+\d{1,12}\s+on\s+(\S{1,1024})\s+"
     r"device\s+\d{1,4}\s+\[[^\]]{0,64}\]\s*(.{0,200})$"
@@ -81,6 +84,7 @@ class _Table:
     hosts: dict[int, str] = field(default_factory=dict)
     groups: set[int] = field(default_factory=set)
     rows: dict[float, float] = field(default_factory=dict)
+    is_ring: bool = False
 
 
 class _Reader:
@@ -94,10 +98,13 @@ class _Reader:
         self._test = "" if found is None else found[0].partition("_perf")[0]
         self._tables = [_Table()]
         self._head: list[str] = []
+        self._is_ring = False
 
     def take(self, line: str) -> None:
         """Take a line: of devices, of a head, of a row, or what names the test."""
         table = self._tables[-1]
+        if said := _ALGORITHM.search(line):
+            self._is_ring = said[2] is not None or said[1].lower() in ("ring", "tree")
         if device := _DEVICE.match(line):
             if table.rows:
                 table = self._begin()
@@ -110,6 +117,7 @@ class _Reader:
                 table = self._begin()
                 table.hosts, table.groups = before.hosts, before.groups
             table.test = table.test or self._test
+            table.is_ring = self._is_ring
         elif named := _NAMED.search(line):
             if table.rows:
                 table = self._begin()
@@ -180,7 +188,7 @@ class _Reader:
         points = tuple(MeasuredSize(size, seconds) for size, seconds in sorted(table.rows.items()))
         test = TESTS[table.test]
         name = f"{self._name}: {table.test}_perf"
-        return Reading(name, test, self._servers(table), points)
+        return Reading(name, test, self._servers(table), points, is_ring=table.is_ring)
 
     def _servers(self, table: _Table) -> Servers:
         if len(table.hosts) < 2:

@@ -11,6 +11,7 @@ Test = Literal[
     "all-reduce",
     "all-gather",
     "reduce-scatter",
+    "broadcast",
     "all-to-all",
     "send-receive",
     "dispatch",
@@ -18,7 +19,7 @@ Test = Literal[
 ]
 Tier = Literal["inside servers", "between servers"]
 #: collectives whose GPUs gather or reduce over rings
-RINGS: tuple[Test, ...] = ("all-reduce", "all-gather", "reduce-scatter")
+RINGS: tuple[Test, ...] = ("all-reduce", "all-gather", "reduce-scatter", "broadcast")
 #: collectives whose GPUs send to each other; of the last two, a token once to a server
 COPIES: tuple[Test, ...] = ("all-to-all", "dispatch", "combine")
 #: sizes of a collective that say enough, and the largest over the smallest of them
@@ -103,6 +104,8 @@ class Reading:
         Of a dispatch or combine.
     any_sizes
         Whether sizes are those that were there, as in a step; few of them say nothing of start-ups.
+    is_ring
+        Whether it says that rings were forced, or switches kept from adding up.
     """
 
     name: str
@@ -111,6 +114,7 @@ class Reading:
     points: tuple[MeasuredSize, ...]
     tokens: TokenShape | None = None
     any_sizes: bool = False
+    is_ring: bool = False
 
     @property
     def tells_start_up(self) -> bool:
