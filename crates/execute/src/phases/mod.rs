@@ -71,7 +71,8 @@ struct Known {
     hops: u64,
     /// About how many flows it is.
     flows: u64,
-    /// How many of these packet-hops are simulated of a whole step, where it has parts that are alike.
+    /// How many of these packet-hops are simulated of a whole step, where it has parts that are
+    /// alike.
     alone: u64,
     /// Whether it is the same under any switch.
     moves: bool,
@@ -211,8 +212,8 @@ impl PhaseBook {
         self.all_hops
     }
 
-    /// About how many flows everything is that was met, equal phases included; a batch of a transfer
-    /// between racks is one.
+    /// About how many flows everything is that was met, equal phases included; a batch of a
+    /// transfer between racks is one.
     pub fn all_flows(&self) -> u64 {
         self.all_flows
     }
