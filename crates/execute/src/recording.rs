@@ -7,7 +7,7 @@
 //! finds the same times.
 
 use lightloom_model::{Duration, Time};
-use lightloom_packetsim::{Config, FlowSpec, Topology, TransportKind};
+use lightloom_packetsim::{Config, Extent, FlowSpec, Topology, TransportKind};
 
 /// The end of an operation, and a span after it; by default the begin of the step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +91,8 @@ pub struct SentPackets {
     pub config: Config,
     /// Who sends what when.
     pub transport: TransportKind,
+    /// The network whose round trip queues and windows hold.
+    pub extent: Extent,
     /// In the order in which they began.
     pub flows: Vec<SentFlow>,
 }
@@ -98,7 +100,7 @@ pub struct SentPackets {
 impl PartialEq for SentPackets {
     /// Whether the same was sent in the same way; the flows know where.
     fn eq(&self, other: &Self) -> bool {
-        let parts = |it: &Self| (it.config, it.transport);
+        let parts = |it: &Self| (it.config, it.transport, it.extent);
         parts(self) == parts(other) && self.flows == other.flows
     }
 }

@@ -27,11 +27,6 @@ impl<T: Default> Slab<T> {
         self.free.push(id);
     }
 
-    /// Entries, in use or freed.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Entries in use.
     pub(crate) fn in_use(&self) -> usize {
         self.entries.len() - self.free.len()

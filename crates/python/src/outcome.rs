@@ -212,7 +212,7 @@ fn recording(py: Python<'_>, recording: Recording) -> Values<'_> {
 
 /// The flows of a recording, by NIC, and the network.
 fn sent_packets(py: Python<'_>, packets: SentPackets) -> Values<'_> {
-    let SentPackets { topology, config, transport, flows } = packets;
+    let SentPackets { topology, config, transport, extent, flows } = packets;
     let nics = (0..topology.nic_count() as u32).map(NicId);
     let links = topology.links().iter().step_by(2);
     let ends = links.map(|link| (link.from.0, link.to.0, link.rate.0, link.delay.0));
@@ -232,6 +232,7 @@ fn sent_packets(py: Python<'_>, packets: SentPackets) -> Values<'_> {
     Ok(values!(py;
         config: pythonize(py, &config)?,
         transport: pythonize(py, &transport)?,
+        fitted_delay_ps: extent.delay.0,
         is_host: is_host,
         links: ends.collect::<Vec<_>>(),
         nic_host: nics.map(|nic| topology.host_of(nic).0).collect::<Vec<_>>(),

@@ -177,6 +177,11 @@ impl PhaseBook {
         py.detach(|| lock(&self.book).all_hops())
     }
 
+    /// About how many flows everything is that was met, equal phases included.
+    fn all_flows(&self, py: Python<'_>) -> u64 {
+        py.detach(|| lock(&self.book).all_flows())
+    }
+
     /// About how many packet-hops of whole steps are simulated, some of which repeat.
     fn placed_hops(&self, py: Python<'_>) -> u64 {
         py.detach(|| lock(&self.book).placed_hops())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -207,11 +207,18 @@ class TextTable:
             [self._number(row, column) if text else default for row, text in enumerate(texts)]
         )
 
-    def whole(self, column: str) -> Whole:
-        """A column of whole numbers."""
-        place = self.places[column]
+    def whole(self, column: str, default: int | None = None) -> Whole:
+        """A column of whole numbers; with a ``default``, cells may be empty."""
+        texts = self.texts(column)
+        if default is not None and "" in texts:
+            given = [place for place, text in enumerate(texts) if text]
+            numbers = np.full(len(self), default, dtype=np.int64)
+            filled = replace(self, rows=[self.rows[place] for place in given],
+                             lines=self.lines[given])  # fmt: skip
+            numbers[given] = filled.whole(column)
+            return numbers
         try:
-            values: list[float] = [int(row[place]) for row in self.rows]
+            values: list[float] = [int(text) for text in texts]
         except ValueError:
             values = [self._number(row, column) for row in range(len(self))]
         if values and not (min(values) >= -(2**53) and max(values) <= 2**53):

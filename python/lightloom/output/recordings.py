@@ -23,18 +23,24 @@ def check_folder(folder: Path) -> None:
     Raises
     ------
     OutputError
-        If it cannot be made, or there is something in it.
+        If it cannot be made, or there is something in it. It is not made here.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        is_used = any(folder.iterdir())
+        is_used = folder.exists() and any(folder.iterdir())
+        there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise OutputError(f"{folder}: cannot write: {reason}; choose another place") from None
-    if not os.access(folder, os.W_OK):
-        raise OutputError(f"{folder}: is not writable; choose another place")
+        raise _unwritable(folder, error) from None
+    if not there.is_dir():
+        raise OutputError(f"{folder}: {there} is a file; choose another place")
+    if not os.access(there, os.W_OK):
+        raise OutputError(f"{there}: is not writable; choose another place")
     if is_used:
         raise OutputError(f"{folder}: there is something in it; choose an empty or a new folder")
+
+
+def _unwritable(folder: Path, error: OSError) -> OutputError:
+    reason = error.strerror or str(error)
+    return OutputError(f"{folder}: cannot write: {reason}; choose another place")
 
 
 def write_recording(step: RecordedStep, folder: Path) -> None:
@@ -46,6 +52,10 @@ def write_recording(step: RecordedStep, folder: Path) -> None:
         If it cannot be written, or there is something in it.
     """
     check_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
     for name, text in step.files().items():
         write_text(text, folder / name)
 

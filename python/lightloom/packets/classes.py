@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lightloom.errors import InputError, echo, expected_one_of
-from lightloom.packets.flows import HIGHEST_PRIORITY, Flows
+from lightloom.packets.flows import HIGHEST_PRIORITY, OF_CLASS, Flows
 from lightloom.packets.scenario import TRANSPORTS, FlowClassTable, PacketScenario
 from lightloom.packets.settings import PacketSettings, resolve
 
@@ -78,13 +78,15 @@ def classify(flows: Flows, scenario: PacketScenario) -> Classified:
     own = str(scenario.transport.get("name"))
     names, place = _names(flows, own if own not in tables else "")
     priority = flows.priorities.astype(np.int64)
+    is_given = np.False_ if flows.priority is None else flows.priority != OF_CLASS
     for number, name in enumerate(names):
         members = place == number
         given = _given_priority(name, scenario, tables)
         if given is None:
             continue
-        if flows.priority is not None and (members & (priority != given)).any():
-            flow = int(np.argmax(members & (priority != given)))
+        differs = members & is_given & (priority != given)
+        if differs.any():
+            flow = int(np.argmax(differs))
             raise InputError(
                 f"{flows.place(flow)}: priority {priority[flow]}, and flows of "
                 f"{name or own} have priority {given}; leave one of them out"
@@ -108,6 +110,19 @@ def classify(flows: Flows, scenario: PacketScenario) -> Classified:
         FlowClass(names[number] or own, level, settings[number]) for number, level in parts
     )
     return Classified(classes, of_flow.astype(np.uint8), levels)
+
+
+def with_priorities(flows: Flows, scenario: PacketScenario) -> Flows:
+    """The same flows, of which none has the priority of its class without saying it.
+
+    Raises
+    ------
+    InputError
+        As :func:`classify`.
+    """
+    if flows.priority is None or (flows.priority != OF_CLASS).all():
+        return flows
+    return flows.with_priority(classify(flows, scenario).priority)
 
 
 def _tables(scenario: PacketScenario) -> Mapping[str, FlowClassTable]:

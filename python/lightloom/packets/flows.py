@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 #: largest file, maximum number of flows, latest start
 MAX_FILE_BYTES, MAX_FLOWS, MAX_START_S = 256 * 10**6, 2**22, 1000.0
-#: highest priority of a flow
-HIGHEST_PRIORITY = 7
+#: highest priority of a flow; stands for that of its class
+HIGHEST_PRIORITY, OF_CLASS = 7, -(2**62)
 #: columns of a file, and what results add to them
 COLUMNS = Columns(
     "flows",
@@ -68,7 +68,8 @@ class Flows:
     programs
         Operations that decide when flows begin, in the place of ``start_s`` and ``after``.
     priority
-        From 0 to 7, of which ports send higher ones first; ``None`` where all are 0.
+        From 0 to 7, of which ports send higher ones first; :data:`OF_CLASS` where a flow has that
+        of its class, ``None`` where all have.
     classes
         The class of each flow: the name of a transport or of a class of the scenario, empty for
         the scenario's own; ``None`` where all are of that.
@@ -121,10 +122,10 @@ class Flows:
 
     @property
     def priorities(self) -> npt.NDArray[np.uint8]:
-        """The priority of each flow."""
+        """The priority of each flow, 0 where it has that of its class."""
         if self.priority is None:
             return np.zeros(len(self), np.uint8)
-        return self.priority.astype(np.uint8)
+        return np.where(self.priority == OF_CLASS, 0, self.priority).astype(np.uint8)
 
     def with_priority(self, priority: npt.ArrayLike) -> Flows:
         """The same, with a priority of each flow, or one of all, from 0 to 7.
@@ -199,7 +200,7 @@ class Flows:
             routes=both("routes", ""),
             after=both("after", ""),
             delay_s=numbers("delay_s", 0.0),
-            priority=numbers("priority"),
+            priority=numbers("priority", OF_CLASS),
             classes=both("classes", ""),
             nics=_joined_nics(self, other),
             remarks=(*self.remarks, *other.remarks),
@@ -341,7 +342,8 @@ def check_flows(flows: Flows, hosts: int) -> None:
         f"{sizes[flow]:,} bytes: expected {lowest} to {MAX_SIZE:,}"
     ))  # fmt: skip
     if (priority := flows.priority) is not None:
-        _refuse(flows, (priority < 0) | (priority > HIGHEST_PRIORITY), lambda flow: (
+        is_level = (priority >= 0) & (priority <= HIGHEST_PRIORITY) | (priority == OF_CLASS)
+        _refuse(flows, ~is_level, lambda flow: (
             f"priority {priority[flow]}: expected 0 to {HIGHEST_PRIORITY}"
         ))  # fmt: skip
     starts = flows.start_s
@@ -406,6 +408,6 @@ def parse_flows(content: bytes, name: str) -> Flows:
         routes=tuple(table.texts("route")) if "route" in table.places else None,
         after=tuple(table.texts("after")) if "after" in table.places else None,
         delay_s=table.numbers("delay_us", 0.0) / 1e6 if "delay_us" in table.places else None,
-        priority=table.whole("priority") if "priority" in table.places else None,
+        priority=table.whole("priority", OF_CLASS) if "priority" in table.places else None,
         classes=tuple(table.texts("class")) if "class" in table.places else None,
     )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from lightloom import _core
 from lightloom.errors import InputError, StuckError
-from lightloom.packets.classes import Classified, classify
+from lightloom.packets.classes import Classified, classify, with_priorities
 from lightloom.packets.failures import failed_links
 from lightloom.packets.flows import Flows, check_flows
 from lightloom.packets.forecast import forecast
@@ -104,6 +104,7 @@ def simulate_flows(
     """
     topology = topology_of(scenario.network)
     check_flows(flows, scenario.network.hosts)
+    flows = with_priorities(flows, scenario)
     classified = classify(flows, scenario)
     settings = classified.classes[0].settings
     programs = programs_of(flows)
@@ -121,7 +122,10 @@ def simulate_flows(
     except _core.PacketsStuck as error:
         raise StuckError(str(error)) from None
     except (ValueError, OverflowError) as error:
-        raise InputError(str(error)) from None
+        # what is wrong, and the flow of which it is, if it is of one
+        text, *flow = error.args
+        place = f"{flows.place(flow[0])}: " if flow else ""
+        raise InputError(f"{place}{text}") from None
     wall_s = time.perf_counter() - begin
     return PacketRun(
         flows=flows,

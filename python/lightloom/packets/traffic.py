@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lightloom.demand.byte_matrix import read_byte_matrix
 from lightloom.errors import InputError
 from lightloom.packets import patterns
-from lightloom.packets.classes import class_name
+from lightloom.packets.classes import class_name, with_priorities
 from lightloom.packets.flows import Flows, check_flows, read_flows
 from lightloom.packets.goal import read_programs
 from lightloom.packets.load import random_load
@@ -45,7 +45,7 @@ def flows_of(scenario: ScenarioFile, call: Callable[[str], str] = str) -> Flows:
     flows = _flows_of(scenario, call)
     parts = [table for table in scenario.classes if table.traffic is not None]
     if not parts:
-        return flows
+        return with_priorities(flows, scenario)
     check_flows(flows, scenario.network.hosts)
     for number, table in enumerate(parts, start=1):
         name = class_name(table)
@@ -59,13 +59,8 @@ def flows_of(scenario: ScenarioFile, call: Callable[[str], str] = str) -> Flows:
                 "class; expected these in [traffic]"
             )
         check_flows(more, scenario.network.hosts)
-        # where some flows say their priority, others have that of their class
-        if flows.priority is None and more.priority is not None:
-            flows = flows.with_priority(scenario.priority or 0)
-        elif flows.priority is not None and more.priority is None:
-            more = more.with_priority(table.priority)
         flows = flows.joined(more.with_class(name))
-    return flows
+    return with_priorities(flows, scenario)
 
 
 def _flows_of(scenario: ScenarioFile, call: Callable[[str], str]) -> Flows:

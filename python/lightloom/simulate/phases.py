@@ -116,6 +116,11 @@ class Phases:
         return self.book.all_hops()
 
     @property
+    def all_flows(self) -> int:
+        """About how many flows everything is that was met, equal phases included."""
+        return self.book.all_flows()
+
+    @property
     def placed_hops(self) -> int:
         """About how many packet-hops of whole steps are simulated, some of which repeat."""
         return self.book.placed_hops()

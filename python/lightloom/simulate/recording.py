@@ -23,8 +23,6 @@ from lightloom.units import PS_PER_S
 
 #: a size in bytes that stands for no limit, of transports
 _ENDLESS = 2**64 - 1
-#: links of the longest path of three tiers, which comparisons fit transports to
-_LINKS = 6
 #: names of the files of a recording
 SCENARIO, LINKS, OPERATIONS, GOAL = "scenario.toml", "links.csv", "operations.csv", "step.goal"
 
@@ -54,6 +52,8 @@ class RecordedStep:
         each duplex link.
     config, transport
         Parameters of packets, queues and transport, as a scenario of packets has them.
+    fitted_delay_ps
+        Delay of the longest path of the network whose round trip they hold.
     """
 
     source: npt.NDArray[np.int64]
@@ -73,6 +73,7 @@ class RecordedStep:
     links: tuple[tuple[int, int, int, int], ...]
     config: Mapping[str, Any]
     transport: Mapping[str, Any]
+    fitted_delay_ps: int
 
     def __len__(self) -> int:
         return len(self.source)
@@ -116,14 +117,11 @@ class RecordedStep:
 
         Those it has are left out, so that another transport has its own.
         """
-        changed, delay_ps = self._changes(None), _LINKS * self._host_links(3)
-        usual = self._changes(delay_ps)
-        is_usual = sum(map(len, usual.values())) <= sum(map(len, changed.values()))
-        fitted = {"fitted_delay_s": delay_ps / PS_PER_S} if is_usual else {}
-        changed = usual if is_usual else changed
+        changed = self._changes()
         config, rate_gbps = self.config, max(rate_bps for *_, rate_bps, _ in self.links) / 1e9
         network = {"hosts": self.servers, "rate_gbps": rate_gbps, "links": LINKS,
-                   "hashing": "ends", "routing": config["routing"], **fitted}  # fmt: skip
+                   "hashing": "ends", "routing": config["routing"],
+                   "fitted_delay_s": self.fitted_delay_ps / PS_PER_S}  # fmt: skip
         changed["transport"] = {"name": self.transport["name"], **changed["transport"]}
         changed = {"network": network, **changed, "traffic": {"programs": OPERATIONS}}
         parts = [f"# {len(self):,} flows of a recorded step\nseed = {config['seed']}\n"]
@@ -133,10 +131,10 @@ class RecordedStep:
                 parts.append("\n".join([f"[{head}]", *lines]) + "\n")
         return "\n".join(parts)
 
-    def _changes(self, delay_ps: int | None) -> dict[str, dict[str, object]]:
-        """Parameters that differ from what the transport has for a longest path of this delay."""
+    def _changes(self) -> dict[str, dict[str, object]]:
+        """Parameters that differ from what the transport has for such a network."""
         config, own = self.config, dict(self.transport)
-        usual, usual_own = self._fitted(delay_ps)
+        usual, usual_own = self._fitted()
         pairs = {key: (value, usual_own.get(key)) for key, value in own.items() if key != "name"}
 
         def both(*keys: str) -> dict[str, tuple[object, object]]:
@@ -153,26 +151,17 @@ class RecordedStep:
                 changed[f"queue.{key}"] = {"on": False} if config[key] is None else config[key]
         return changed
 
-    def _host_links(self, place: int) -> int:
-        """The highest rate (2) or delay (3) of a link of servers."""
-        return max(link[place] for link in self.links if min(link[:2]) < self.servers)
-
-    def _fitted(self, delay_ps: int | None) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the transport has: its configuration and its own parameters.
-
-        For a longest path of a delay, by default that of the links.
-        """
-        nodes = 1 + max(node for a, b, *_ in self.links for node in (a, b))
-        switches = [_node(node, self.servers) for node in range(self.servers, nodes)]
-        rate_bps = self._host_links(2)
-        links = {"topology": "links", "switches": switches, "links": list(self.links)}
+    def _fitted(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the transport has: its configuration and its own parameters."""
+        rate_bps = max(rate for a, b, rate, _ in self.links if min(a, b) < self.servers)
         network = {
             "hosts": self.servers,
             "rate_bps": rate_bps,
-            "link_delay_ps": (delay_ps or 0) // 2,
+            # paths of a star are two links
+            "link_delay_ps": self.fitted_delay_ps // 2,
             "planes": 1,
             "plane_choice": "hash",
-            "shape": links if delay_ps is None else {"topology": "star"},
+            "shape": {"topology": "star"},
         }
         config, own = _core.packet_profile(self.transport["name"], rate_bps, network)
         return from_core(config), from_core(own)
@@ -255,4 +244,5 @@ def recorded_step(values: Mapping[str, Any] | None) -> RecordedStep | None:
         links=tuple(packets["links"]),
         config=from_core(packets["config"]),
         transport=from_core(packets["transport"]),
+        fitted_delay_ps=packets["fitted_delay_ps"],
     )

@@ -93,7 +93,7 @@ def test_who_sends_or_reads_too_slowly_is_cut_off():
             writer.transport.resume_reading()
             with contextlib.suppress(ConnectionError):
                 assert len(await reader.read()) < 1 << 26
-            assert time.monotonic() - began < 3
+            assert time.monotonic() - began < 20
             writer.close()
 
     asyncio.run(scenario())

@@ -238,7 +238,7 @@ def test_a_switch_that_accepts_and_says_nothing_is_unreachable(scheme):
         began_s = asyncio.get_running_loop().time()
         with pytest.raises(SwitchUnreachableError, match="check") as caught:
             await driver.connect()
-        assert asyncio.get_running_loop().time() - began_s < 2
+        assert asyncio.get_running_loop().time() - began_s < 4
         assert not caught.value.state_unknown
         await driver.close()
         listener.close()

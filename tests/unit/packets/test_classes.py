@@ -11,7 +11,7 @@ from lightloom.inputs.strict import check
 from lightloom.packets import PacketScenario, make_flows, simulate_flows
 from lightloom.packets.classes import classify
 from lightloom.packets.columns import as_json, completion_columns
-from lightloom.packets.flows import parse_flows
+from lightloom.packets.flows import OF_CLASS, parse_flows
 from lightloom.packets.results import Finished
 from lightloom.packets.scenario import ScenarioFile, load_scenario
 from lightloom.packets.traffic import flows_of
@@ -175,6 +175,21 @@ def test_the_column_of_a_file():
     assert flows.classes == ("dctcp", "")
 
 
+def test_an_empty_priority_is_that_of_the_class():
+    rows = ["0,1,5,background,", "1,2,5,,3", "2,3,5,background,1", "3,4,5,,"]
+    flows = parse_flows("\n".join(["src,dst,bytes,class,priority", *rows]).encode(), "F")
+    described = scenario(classes=[{**BACKGROUND, "priority": 1}])
+    run = simulate_flows(flows, described)
+    assert run.flows.priority.tolist() == [1, 3, 1, 0]
+    assert [(it.name, it.priority, it.flows) for it in run.class_use()] == [
+        ("roce", 0, 1), ("roce", 3, 1), ("background", 1, 2),
+    ]  # fmt: skip
+    for wrong in ("-1", "8"):
+        flows = parse_flows(f"src,dst,bytes,priority\n0,1,5,\n1,2,5,{wrong}\n".encode(), "F")
+        with pytest.raises(InputError, match=f"F, line 3: priority {wrong}: expected 0 to 7"):
+            simulate_flows(flows, described)
+
+
 def test_joined_flows_keep_what_each_has():
     first = make_flows([0], [1], 5, routes=["0 s 1"], name="A").waiting([""])
     second = make_flows([1, 2], [2, 0], 7, 1e-6, name="B").with_priority(3).with_class("dctcp")
@@ -183,7 +198,8 @@ def test_joined_flows_keep_what_each_has():
     assert both.routes == ("0 s 1", "", "")
     assert both.after == ("", "", "")
     assert both.delay_s.tolist() == [0, 0, 0]
-    assert both.priority.tolist() == [0, 3, 3]
+    assert both.priority.tolist() == [OF_CLASS, 3, 3]
+    assert both.priorities.tolist() == [0, 3, 3]
     assert both.classes == ("", "dctcp", "dctcp")
     assert both.start_s.tolist() == [0, 1e-6, 1e-6]
 

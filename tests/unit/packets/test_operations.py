@@ -59,7 +59,7 @@ def test_nics_of_hosts_are_numbered(tmp_path):
     # the second flow takes another uplink, then other links throughout
     assert run_s["1,1"] < run_s["1,0"] == run_s["0,0"]
     wrong = parse_operations(f"{HEAD}0,send,1,4096,2,0,,,\n".encode(), "x")
-    with pytest.raises(InputError, match="host 0 has no NIC 2"):
+    with pytest.raises(InputError, match=r"^x, line 2: host 0 has no NIC 2; they are"):
         simulate_flows(wrong, PacketScenario(network=network, transport="ideal", seed=1))
 
 

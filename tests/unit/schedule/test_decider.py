@@ -1,9 +1,8 @@
 """The decider in Python: closed forms, NICs and planes, failures, words, what it refuses."""
 
-import threading
-
 import numpy as np
 import pytest
+from tests.interpreter_lock import lets_others_run
 
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule import (
@@ -293,21 +292,9 @@ def test_held_circuits_can_be_stored():
 
 def test_deciding_releases_the_interpreter_lock():
     rng = np.random.default_rng(8)
-    # some 25 ms, so that others have their turn also on a machine under load
     decider = Decider(160, Region(8, 400, 800), timing=0)
     held, demand = decider.start(), rng.integers(0, 10**8, size=(8, 160, 160))
-    counted, done = 0, threading.Event()
-
-    def decide():
-        decider.decide(held, demand)
-        done.set()
-
-    worker = threading.Thread(target=decide)
-    worker.start()
-    while not done.wait(1e-4):
-        counted += 1
-    worker.join()
-    assert counted > 1
+    assert lets_others_run(lambda: decider.decide(held, demand))
 
 
 @pytest.mark.parametrize(

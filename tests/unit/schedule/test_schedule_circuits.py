@@ -1,12 +1,10 @@
 """The Python interface of the allocators: values in, values out, and what it refuses."""
 
-import sys
-import threading
-import time
 from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
+from tests.interpreter_lock import lets_others_run
 
 from lightloom.errors import DemandError, InputError
 from lightloom.schedule import (
@@ -170,31 +168,8 @@ def test_results_are_frozen(demand):
 
 
 def test_other_threads_run_meanwhile():
-    # Python hands a thread's turn on when the thread lets go, or after this long: here never. So
-    # nobody can see the call under way unless the call itself lets go of the interpreter.
-    interval_s = sys.getswitchinterval()
     demand = np.random.default_rng(2).exponential(1e7, size=(200, 200)).astype(np.int64)
-    under_way, seen = threading.Event(), threading.Event()
-
-    def work():
-        deadline_s = time.monotonic() + 30
-        while not seen.is_set() and time.monotonic() < deadline_s:
-            under_way.set()
-            allocate(demand, ports=6, **RATES)
-            under_way.clear()
-
-    thread = threading.Thread(target=work)
-    sys.setswitchinterval(1e6)
-    try:
-        thread.start()
-        while thread.is_alive() and not seen.is_set():
-            if under_way.is_set():
-                seen.set()
-            time.sleep(0)
-        thread.join()
-    finally:
-        sys.setswitchinterval(interval_s)
-    assert seen.is_set()
+    assert lets_others_run(lambda: allocate(demand, ports=6, **RATES))
 
 
 @pytest.mark.parametrize(

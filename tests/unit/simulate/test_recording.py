@@ -193,3 +193,12 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_simulation(tmp_pa
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(OutputError, match="is not writable; choose another place"):
         check_folder(tmp_path / "new")
+
+
+def test_a_folder_is_made_when_its_first_file_is_written(tmp_path):
+    check_folder(tmp_path / "a" / "b")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "b"):
+        with pytest.raises(OutputError, match="choose another place"):
+            check_folder(folder)

@@ -28,7 +28,7 @@ def test_the_first_rank_that_fails_ends_the_others(start):
     ended = run_ranks(HERE, words, lines.append)
     assert [rank.status for rank in ended] == [143, 7, 143]
     assert "[1] begun" in lines
-    assert time.monotonic() - begun < 4
+    assert time.monotonic() - begun < 30
 
 
 def test_a_process_that_leaves_the_group_of_a_failed_rank_holds_nobody(monkeypatch, tmp_path):
@@ -39,6 +39,6 @@ def test_a_process_that_leaves_the_group_of_a_failed_rank_holds_nobody(monkeypat
     words = ["sh", "-c", f"{leave}\nuntil test -s {file}; do sleep 0.01; done; exit 3"]
     try:
         assert [rank.status for rank in run_ranks(HERE, words, print, [1])] == [3]
-        assert time.monotonic() - begun < 4
+        assert time.monotonic() - begun < 30
     finally:
         os.kill(int(file.read_text()), 9)

@@ -202,14 +202,14 @@ def test_a_keeper_ends_without_its_record_and_that_of_a_probe_by_itself(tmp_path
     """The process that probes the kernel may be killed before it kills the keeper."""
     begun = time.monotonic()
     wait_until_gone(tmp_path / RECORD, 0.05)
-    assert 0.05 <= time.monotonic() - begun < 3
+    assert 0.05 <= time.monotonic() - begun < 30
     TestbedRecord.new(LAYOUT).write(tmp_path)
     waiting = threading.Thread(target=wait_until_gone, args=(tmp_path / RECORD, 0.05), daemon=True)
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
     (tmp_path / RECORD).unlink()
-    waiting.join(3)
+    waiting.join(30)
     assert not waiting.is_alive()
 
 

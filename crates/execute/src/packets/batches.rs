@@ -1,6 +1,6 @@
 //! How launched transfers go: in batches, in turn, as far as bundles between racks have room.
 
-use super::launched::{Launched, LaunchedId};
+use super::launched::{Launched, LaunchedId, Waiting};
 use super::network::PacketNetwork;
 use crate::links::link::Flow;
 use lightloom_flowsim::LinkId;
@@ -23,7 +23,11 @@ impl PacketNetwork {
         launched.path.clear();
         launched.path.extend_from_slice(path);
         let id = LaunchedId { number, serial: launched.serial };
-        self.get_ready(id, None);
+        let limited = path.iter().copied().filter(|&link| self.most_on_way(link).is_some());
+        let limited = self.turns.limited(limited.collect());
+        self.launched[number].limited = limited;
+        self.turns.begin(id);
+        self.get_ready(id);
         self.pump_later(now);
         id
     }
@@ -51,7 +55,7 @@ impl PacketNetwork {
     /// It, unless it has ended.
     fn active(&self, id: LaunchedId) -> Option<&Launched> {
         let launched = &self.launched[id.number];
-        (launched.serial == id.serial && !launched.path.is_empty()).then_some(launched)
+        self.turns.is_there(id).then_some(launched)
     }
 
     /// It is no longer there; so many of its bytes have crossed its path.
@@ -59,6 +63,7 @@ impl PacketNetwork {
         for link in std::mem::take(&mut self.launched[number].path) {
             self.carried[link.0 as usize] += arrived;
         }
+        self.turns.end(number);
         self.launched.free(number);
     }
 
@@ -82,53 +87,25 @@ impl PacketNetwork {
 
     /// All that can be sent is on its way.
     pub(super) fn pump(&mut self, now: Time) {
-        while let Some((id, waited_for)) = self.turns.ready.pop_front() {
-            let Some(launched) = self.active(id).filter(|launched| launched.unsent > 0) else {
-                self.wake(waited_for);
+        while let Some((it, waited_for)) = self.turns.ready.pop_front() {
+            let is_there = self.turns.is_there(it.id);
+            if let Some(full) = self.turns.full(it.limited).filter(|_| is_there) {
+                self.turns.wait(full, it);
+                self.turns.wake(waited_for.filter(|&other| other != full));
                 continue;
-            };
-            let blocked = launched.path.iter().copied().find(|&link| !self.has_room(link));
-            if let Some(link) = blocked {
-                self.wait(link, id);
-                self.wake(waited_for.filter(|&other| other != link));
-            } else {
-                if self.send_batch(id, now) {
-                    self.get_ready(id, None);
-                }
-                self.wake(waited_for);
             }
+            let has_bytes = is_there && self.launched[it.id.number].unsent > 0;
+            if has_bytes && self.send_batch(it.id, now) {
+                self.turns.get_ready(it, None);
+            }
+            self.turns.wake(waited_for);
         }
     }
 
-    /// It may try to send, after those of its priority and higher ones.
-    fn get_ready(&mut self, id: LaunchedId, waited_for: Option<LinkId>) {
-        let priority = self.launched[id.number].priority;
-        let goes_first =
-            |(other, _): &(LaunchedId, _)| self.launched[other.number].priority >= priority;
-        let place = self.turns.ready.iter().rposition(goes_first).map_or(0, |last| last + 1);
-        self.turns.ready.insert(place, (id, waited_for));
-    }
-
-    /// It waits for room in a bundle, after those of its priority and higher ones.
-    fn wait(&mut self, link: LinkId, id: LaunchedId) {
-        let priority = self.launched[id.number].priority;
-        let goes_first = |other: &LaunchedId| self.launched[other.number].priority >= priority;
-        let waiting = &mut self.turns.waiting[link.0 as usize];
-        let place = waiting.iter().rposition(goes_first).map_or(0, |last| last + 1);
-        waiting.insert(place, id);
-    }
-
-    /// The first that waits for a bundle with room may try.
-    fn wake(&mut self, bundle: Option<LinkId>) {
-        let Some(link) = bundle.filter(|&link| self.has_room(link)) else { return };
-        if let Some(id) = self.turns.waiting[link.0 as usize].pop_front() {
-            self.get_ready(id, Some(link));
-        }
-    }
-
-    fn has_room(&self, link: LinkId) -> bool {
-        let most = self.most_on_way(link);
-        most.is_none_or(|most| self.turns.on_way[link.0 as usize] < most)
+    /// It may try to send.
+    fn get_ready(&mut self, id: LaunchedId) {
+        let Launched { limited, priority, .. } = self.launched[id.number];
+        self.turns.get_ready(Waiting { id, limited, priority }, None);
     }
 
     /// Sends a batch; returns whether more waits.
@@ -142,15 +119,19 @@ impl PacketNetwork {
         self.launched[id.number].batches.push(batch);
         for link in path {
             self.turns.on_way[link.0 as usize] += bytes;
+            if self.most_on_way(link).is_some() {
+                self.turns.batches[link.0 as usize].push(batch);
+            }
         }
         self.launched[id.number].unsent > 0
     }
 
     /// A batch is off its path, where others have room for that.
-    fn make_room(&mut self, path: &[LinkId], bytes: u64) {
+    fn make_room(&mut self, path: &[LinkId], batch: u32, bytes: u64) {
         for &link in path {
             self.turns.on_way[link.0 as usize] -= bytes;
-            self.wake(Some(link));
+            self.turns.batches[link.0 as usize].retain(|&other| other != batch);
+            self.turns.wake(Some(link));
         }
     }
 
@@ -165,14 +146,14 @@ impl PacketNetwork {
             self.end(number, all);
         }
         self.forget(batch);
-        self.make_room(&path, bytes);
+        self.make_room(&path, batch, bytes);
         is_whole.then_some(token)
     }
 
     /// A batch is sent again, as far as it has not arrived: nobody waits for its packets.
     fn abandon(&mut self, batch: u32) {
         let (path, bytes) = self.forget(batch);
-        self.make_room(&path, bytes);
+        self.make_room(&path, batch, bytes);
     }
 
     /// So many members of a bundle are lit, after others were: batches on members that are not
@@ -181,26 +162,37 @@ impl PacketNetwork {
         if lit == 0 {
             return;
         }
-        for number in 0..self.launched.len() as u32 {
-            if !self.launched[number].path.contains(&bundle) {
-                continue;
-            }
-            for batch in self.launched[number].batches.clone() {
-                let missing = self.missing(batch);
-                if missing > 0 && self.members_of(batch, bundle) > lit {
-                    let launched = &mut self.launched[number];
-                    launched.batches.retain(|&other| other != batch);
-                    let is_new = launched.unsent == 0;
-                    launched.unsent += missing;
-                    let id = LaunchedId { number, serial: launched.serial };
-                    self.abandon(batch);
-                    if is_new {
-                        self.get_ready(id, None);
-                    }
-                }
+        for (number, _, batch) in self.too_wide(bundle, lit) {
+            let missing = self.missing(batch);
+            let launched = &mut self.launched[number];
+            launched.batches.retain(|&other| other != batch);
+            let is_new = launched.unsent == 0;
+            launched.unsent += missing;
+            let id = LaunchedId { number, serial: launched.serial };
+            self.abandon(batch);
+            if is_new {
+                self.get_ready(id);
             }
         }
-        self.wake(Some(bundle));
+        self.turns.wake(Some(bundle));
         self.pump_later(now);
+    }
+
+    /// Batches that are missing bytes and take more members of a bundle than are lit, each with its
+    /// transfer and its place in it, in this order.
+    fn too_wide(&self, bundle: LinkId, lit: usize) -> Vec<(u32, usize, u32)> {
+        let of_bundle = self.turns.batches[bundle.0 as usize].iter().copied();
+        let wide = of_bundle.filter(|&batch| self.members_of(batch, bundle) > lit);
+        let mut found: Vec<(u32, usize, u32)> = wide
+            .filter(|&batch| self.missing(batch) > 0)
+            .map(|batch| {
+                let number = self.transfer_of(batch);
+                let batches = &self.launched[number].batches;
+                let place = batches.iter().position(|&other| other == batch);
+                (number, place.expect("its transfer knows it"), batch)
+            })
+            .collect();
+        found.sort_unstable();
+        found
     }
 }

@@ -24,7 +24,7 @@ impl PacketFlows {
         options: &PacketTransport,
         withdraws: bool,
     ) -> Result<Self, PacketError> {
-        let PacketTransport { transport, config, repeats, plane_failure } = *options;
+        let PacketTransport { transport, config, repeats, plane_failure, .. } = *options;
         let is_one = withdraws || repeats == Repeats::InOneNetwork || plane_failure.is_some();
         if is_one {
             let config = Config { links_fail: plane_failure.is_some(), ..config };

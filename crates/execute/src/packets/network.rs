@@ -161,8 +161,9 @@ impl PacketNetwork {
     /// What was sent, if it was recorded.
     pub(crate) fn sent_packets(&mut self) -> Option<SentPackets> {
         let (flows, _) = self.recorded.take()?;
-        let PacketTransport { config, transport, .. } = self.options;
-        Some(SentPackets { topology: self.graph.topology().clone(), config, transport, flows })
+        let PacketTransport { config, transport, extent, .. } = self.options;
+        let topology = self.graph.topology().clone();
+        Some(SentPackets { topology, config, transport, extent, flows })
     }
 
     /// The priority that packets have in place of that of a transfer.
@@ -177,7 +178,8 @@ impl PacketNetwork {
             Members::Switches
         });
         self.bundles.push(members);
-        self.turns.add_bundle();
+        let most = self.most_on_way(LinkId(self.bundles.len() as u32 - 1));
+        self.turns.add_bundle(most.unwrap_or(u64::MAX));
         self.carried.push(0);
     }
 
@@ -269,6 +271,9 @@ impl PacketNetwork {
             }
         }
         *lit = wanted;
+        if let Some(most) = self.most_on_way(bundle) {
+            self.turns.most[bundle.0 as usize] = most;
+        }
         if self.simulation.is_some() {
             self.follow_lit(now, bundle, wanted);
         }
@@ -368,6 +373,11 @@ impl PacketNetwork {
             if progress.received == progress.packets { 0 } else { bytes - arrived.min(bytes) }
         };
         self.transfers[batch].flows.iter().map(missing).sum()
+    }
+
+    /// The launched transfer of a batch.
+    pub(super) fn transfer_of(&self, batch: u32) -> u32 {
+        self.transfers[batch].launched.expect("batches are of launched transfers")
     }
 
     /// How many members of a bundle a batch takes.

@@ -24,6 +24,8 @@ pub struct PacketTransport {
     pub transport: TransportKind,
     /// Sizes, queues, paths, seed.
     pub config: Config,
+    /// What these hold a round trip of.
+    pub extent: Extent,
     /// What is simulated of what repeats.
     pub repeats: Repeats,
     /// A plane over which NICs spray packets that fails during the run; then all flows are in one
@@ -52,7 +54,7 @@ impl PacketTransport {
     /// If there is none of this name; says which there are.
     pub fn new(name: &str, extent: Extent) -> Result<Self, PacketError> {
         let (config, transport) = fitted(name, extent)?;
-        Ok(Self { transport, config, repeats: Repeats::default(), plane_failure: None })
+        Ok(Self { transport, config, extent, repeats: Repeats::default(), plane_failure: None })
     }
 
     /// Whether NICs may spray packets over planes: the transport does not take overtaking for loss.

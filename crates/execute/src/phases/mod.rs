@@ -69,7 +69,10 @@ struct Known {
     stretch: Option<f64>,
     /// About how many packet-hops it is.
     hops: u64,
-    /// How many of these are simulated of a whole step, where it has parts that are alike.
+    /// About how many flows it is.
+    flows: u64,
+    /// How many of these packet-hops are simulated of a whole step, where it has parts that are
+    /// alike.
     alone: u64,
     /// Whether it is the same under any switch.
     moves: bool,
@@ -103,6 +106,8 @@ pub struct PhaseBook {
     known: FxHashMap<u128, Known>,
     /// About how many packet-hops everything that was met is, equal phases included.
     all_hops: u64,
+    /// About how many flows that is.
+    all_flows: u64,
     /// The phases that this step has met, by what they are and, unless that makes no difference,
     /// the links that they are on.
     placed: FxHashSet<u128>,
@@ -148,6 +153,7 @@ impl PhaseBook {
             chosen: None,
             known: FxHashMap::default(),
             all_hops: 0,
+            all_flows: 0,
             placed: FxHashSet::default(),
             fewest_hops: 0,
             most_hops: 0,
@@ -206,6 +212,12 @@ impl PhaseBook {
         self.all_hops
     }
 
+    /// About how many flows everything is that was met, equal phases included; a batch of a
+    /// transfer between racks is one.
+    pub fn all_flows(&self) -> u64 {
+        self.all_flows
+    }
+
     /// About how many packet-hops of the whole steps are simulated: all where circuits change by
     /// the clock.
     ///
@@ -253,11 +265,12 @@ impl PhaseBook {
         let count = &mut self.counts[kind];
         count.distinct += 1;
         count.bytes += phase.bytes();
-        let hops = phase.packet_hops(&self.network, self.options.config.mtu);
+        let hops = phase.packet_hops(&self.network, &self.options);
         let parts = phase.alike_parts(&self.network);
         let alone = hops / parts.unwrap_or(1);
         let (moves, shares) = (parts.is_some(), phase.shares_links());
-        let known = Known { stretch: None, hops, alone, moves, shares };
+        let flows = phase.flows(self.options.config.mtu);
+        let known = Known { stretch: None, hops, flows, alone, moves, shares };
         self.known.insert(digest, known);
         self.note_hops(known, digest, place.digest());
         let is_chosen =
@@ -271,6 +284,7 @@ impl PhaseBook {
     /// Notes the packet-hops of a phase that a step meets.
     fn note_hops(&mut self, phase: Known, digest: u128, placed: u128) {
         self.all_hops = self.all_hops.saturating_add(phase.hops);
+        self.all_flows = self.all_flows.saturating_add(phase.flows);
         let is_new = self.placed.insert(if phase.moves { digest } else { placed });
         if is_new || phase.shares {
             self.most_hops = self.most_hops.saturating_add(phase.alone);

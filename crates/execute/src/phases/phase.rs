@@ -196,8 +196,9 @@ impl Phase {
         })
     }
 
-    /// About how many packets leave how many links, acknowledgments of each packet included.
-    pub(super) fn packet_hops(&self, network: &Network, mtu: u32) -> u64 {
+    /// About how many packets leave how many links, those that go back for each included.
+    pub(super) fn packet_hops(&self, network: &Network, options: &PacketTransport) -> u64 {
+        let (mtu, is_pulled) = (options.config.mtu, options.transport.is_pulled());
         let mut hops = 0;
         for (path, transfer) in self.each() {
             let mut links = 0;
@@ -221,9 +222,33 @@ impl Phase {
                     _ => 1,
                 };
             }
-            hops += transfer.bytes.div_ceil(u64::from(mtu)) * links * 2;
+            let flows = self.flows_of(&path, transfer.bytes, mtu);
+            let packets = transfer.bytes.div_ceil(flows).div_ceil(u64::from(mtu));
+            // what a flow begins with needs nobody to ask for it
+            let asked = if is_pulled { packets - packets.min(1) } else { 0 };
+            hops += flows * (2 * packets + asked) * links;
         }
         hops
+    }
+
+    /// About how many flows carry it.
+    pub(super) fn flows(&self, mtu: u32) -> u64 {
+        self.each().map(|(path, transfer)| self.flows_of(&path, transfer.bytes, mtu)).sum()
+    }
+
+    /// About how many flows carry bytes over a path: one for each member of the widest bundle, and
+    /// between racks, where they go in batches, one for each packet.
+    fn flows_of(&self, path: &[LinkId], bytes: u64, mtu: u32) -> u64 {
+        let links = || path.iter().map(|id| self.links[id.0 as usize]);
+        let is_nics = |end| matches!(end, End::Nics { .. });
+        let is_shared = |link: &Link| {
+            let ends = [link.from, link.to];
+            ends.into_iter().any(is_nics) || !ends.contains(&End::Switches)
+        };
+        let widest = links().filter(is_shared).map(|link| u64::from(link.members)).max();
+        let flows = widest.unwrap_or(1).clamp(1, bytes.max(1));
+        let in_batches = links().any(|link| matches!(link.from, End::Rack(_) | End::Store(_)));
+        if in_batches { flows.max(bytes.div_ceil(u64::from(mtu))) } else { flows }
     }
 
     /// How many alike parts it has, one per NIC of a server, if no transfer crosses more than one

@@ -20,6 +20,11 @@ impl TransportKind {
             || self.recovery().is_some_and(|recovery| recovery != Recovery::GoBackN)
     }
 
+    /// Whether receivers ask for packets, by one that goes back in addition to acknowledgments.
+    pub fn is_pulled(self) -> bool {
+        matches!(self, Self::Ndp(_) | Self::Eqds(_) | Self::Rccc(_))
+    }
+
     /// An idle network with this transport.
     ///
     /// # Errors

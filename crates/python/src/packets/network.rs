@@ -225,8 +225,8 @@ impl FlowColumns {
             let (from, to) = (self.source.0[flow], self.destination.0[flow]);
             let plane = turns.next(from);
             let number = |column: &Column<u32>| column.0.get(flow).copied().unwrap_or(plane);
-            let source = nics.of(from, number(&self.source_nic))?;
-            let destination = nics.of(to, number(&self.destination_nic))?;
+            let source = nics.of(flow, from, number(&self.source_nic))?;
+            let destination = nics.of(flow, to, number(&self.destination_nic))?;
             let rail = || per_server.map(|hosts| presets::rail_route(hosts, from, to));
             let route = self.route(flow).or_else(rail);
             let [source, destination] = match route.as_deref() {
@@ -261,14 +261,14 @@ impl Nics {
         Self { by_host, by_link }
     }
 
-    /// The NIC of a host on a plane.
-    fn of(&self, host: u32, plane: u32) -> PyResult<NicId> {
+    /// The NIC of a host on a plane, for a flow, whose number is part of the error.
+    fn of(&self, flow: usize, host: u32, plane: u32) -> PyResult<NicId> {
         let nic = self.by_host.get(host as usize).and_then(|nics| nics.get(plane as usize));
         let text = || match plane {
             0 => format!("no link joins host {host} to others"),
             _ => format!("host {host} has no NIC {plane}; they are counted from 0 on"),
         };
-        nic.copied().ok_or_else(|| PyValueError::new_err(text()))
+        nic.copied().ok_or_else(|| PyValueError::new_err((text(), flow)))
     }
 
     fn sending_by(&self, link: PacketLinkId) -> PyResult<NicId> {

@@ -31,6 +31,8 @@ from lightloom.units import show_time, to_ps
 #: packet-hops per second and core, on the safe side (small networks take 15 million); the phases of
 #: a fabric are on one core, samples of whole steps may be on several
 RATE_PER_S = 5_000_000
+#: packet-hops in whose time a flow begins and ends
+FLOW_HOPS = 10
 #: seconds beyond which a comparison has to be asked for
 LONG_S = 600.0
 #: packet-hops to simulate up to which steps are simulated whole, unless asked otherwise: 2 minutes
@@ -167,8 +169,14 @@ def predicted_s(
 ) -> float:
     """About how long the phases to simulate take, or the whole steps, in seconds."""
     hops = [_whole_hops(each, options) if whole else each.pending[1] for each in phases.values()]
-    cores = max(1, min(os.cpu_count() or 1, len(hops)))
-    return max([sum(hops) / cores, *hops]) / RATE_PER_S
+    work = [_work(each, count) for each, count in zip(phases.values(), hops, strict=True)]
+    cores = max(1, min(os.cpu_count() or 1, len(work)))
+    return max([sum(work) / cores, *work]) / RATE_PER_S
+
+
+def _work(phases: Phases, hops: int) -> float:
+    """So many of the packet-hops and their share of the flows, in packet-hops."""
+    return hops * (1 + FLOW_HOPS * phases.all_flows / max(1, phases.all_hops))
 
 
 def roughly(seconds: float) -> str:

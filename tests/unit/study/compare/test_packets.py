@@ -141,6 +141,7 @@ class Book:
         self.pending = (1, hops)
         self.all_hops = 3 * hops
         self.placed_hops = 2 * hops
+        self.all_flows = 0
 
     def counts(self):
         return {}
