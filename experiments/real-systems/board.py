@@ -30,7 +30,7 @@ from statistics import mean, median
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-from intervals import agreement, agrees, family, spread  # noqa: E402
+from intervals import agreement, agrees, family, shown, spread  # noqa: E402
 from predictions import FILE, RELEASE, read  # noqa: E402
 from results import ROOT, command_line, write_or_check  # noqa: E402
 from rows import Run, read_runs  # noqa: E402
@@ -93,7 +93,7 @@ def coverage(found: Sequence[Entry]) -> str:
     held: dict[str, tuple[int, int]] = {}
     for group in sorted({e.run.group for e in found if e.run.part == "test"}):
         test = [e for e in found if e.run.group == group and e.run.part == "test"]
-        held[group] = sum(e.size <= spread(found, group) for e in test), len(test)
+        held[group] = sum(e.size <= spread(shown(found), group) for e in test), len(test)
     inside, tested = (sum(numbers) for numbers in zip(*held.values(), strict=True))
     is_good = LOW * tested <= inside <= HIGH * tested
     words = [
@@ -118,7 +118,7 @@ def held_by_family(found: Sequence[Entry]) -> list[float]:
     inside = defaultdict(list)
     for e in found:
         if e.run.part == "test":
-            inside[e.run.group, family(e.run)].append(e.size <= spread(found, e.run.group))
+            inside[e.run.group, family(e.run)].append(e.size <= spread(shown(found), e.run.group))
     return [mean(each) for each in inside.values()]
 
 
@@ -133,7 +133,7 @@ def sums(found: Sequence[Entry]) -> list[str]:
     for group in sorted({e.run.group for e in found}):
         own = [e for e in found if e.run.group == group]
         test = [e for e in own if e.run.part == "test"]
-        factor = spread(found, group)
+        factor = spread(shown(found), group)
         inside = sum(e.size <= factor for e in test)
         held, tested = held + inside, tested + len(test)
         medians = [100 * median(abs(e.ratio - 1) for e in part) for part in (own, test)]
@@ -187,7 +187,7 @@ def aims(found: Sequence[Entry]) -> list[str]:
         }
         whole = median(error for each in errors.values() for error in each)
         shown, held_out = (median(errors[part]) for part in errors)
-        inside = [e.size <= spread(found, e.run.group) for e in runs if e.run.part == "test"]
+        inside = [e.size <= spread(shown(found), e.run.group) for e in runs if e.run.part == "test"]
         share = sum(inside) / len(inside)
         aim = f"{wanted[name]} %, {words[whole <= wanted[name]]}" if name in wanted else ""
         is_even, is_held = held_out <= times * shown, shares[0] <= share <= shares[1]
@@ -326,7 +326,7 @@ def register(path: Path) -> None:
 
 
 def errors_file(found: Sequence[Entry]) -> str:
-    """``errors.toml`` with the medians and intervals of today."""
+    """``errors.toml``: medians and intervals of today, of all runs, those that test among them."""
     text = ERRORS.read_text(encoding="utf-8")
     text = re.sub(r"experiments/real-systems: \d+ public", f"experiments/real-systems: {len(found)}"
                   " public", text)  # fmt: skip
@@ -400,7 +400,7 @@ def main() -> int:
     found = entries()
     text = render(found)
     print(text)
-    spreads = {e.run.group: spread(found, e.run.group) for e in found}
+    spreads = {e.run.group: spread(shown(found), e.run.group) for e in found}
     wanted = {
         BOARD: text,
         FIGURE: figure(found, spreads),

@@ -40,28 +40,32 @@ def family(run: Run) -> tuple[str, str, str]:
     return run.model, run.source, release.group() if release else ""
 
 
-def pool(found: Sequence[Sized], group: str) -> list[Sized]:
-    """The runs that calibrate by which the interval of a class is made.
+def shown(found: Sequence[Sized]) -> list[Sized]:
+    """The runs that calibrate, by which intervals are made that the runs that test judge."""
+    return [e for e in found if e.run.part == "calibrate"]
+
+
+def pool(known: Sequence[Sized], group: str) -> Sequence[Sized]:
+    """The runs by which the interval of a class is made.
 
     Its own if there are families enough, else with those in FP8 of its kind, else all.
     """
-    every = [e for e in found if e.run.part == "calibrate"]
     near = f"{group.split(maxsplit=1)[0]} FP8"
     for groups in ({group}, {group, near}):
-        own = [e for e in every if e.run.group in groups]
+        own = [e for e in known if e.run.group in groups]
         if len({family(e.run) for e in own}) >= FAMILIES:
             return own
-    return every
+    return known
 
 
-def spread(found: Sequence[Sized], group: str) -> float:
+def spread(known: Sequence[Sized], group: str) -> float:
     """The factor within which 80 % of the families of a class were predicted.
 
     The error at rank 0.8 (n + 1) of n families, straight between errors, each weighted by one over
     the runs of its family: k of n observations have k / (n + 1) of new ones below the k-th, on
-    average. What tests has no part in it.
+    average.
     """
-    chosen = pool(found, group)
+    chosen = pool(known, group)
     members = Counter(family(e.run) for e in chosen)
     wanted = SHARE * (len(members) + 1)
     rank, below = 0.0, 1.0

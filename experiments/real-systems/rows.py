@@ -70,6 +70,8 @@ class Run:
     not_modeled: tuple[str, ...] = ()
     #: why the memory model refuses it, if it does
     misfit: str = ""
+    #: why its options are others than those that it was registered with, if they are
+    corrected: str = ""
     gpus_per_server: int = 8
     collection: int = 1
     #: of the reduction of gradients, if the source says so

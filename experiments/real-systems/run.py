@@ -5,8 +5,7 @@
 Every run of runs.toml goes through ``lightloom.compare`` with the options that it had; nothing is
 adjusted per run. ``--write`` puts the tables into table.md, the speeds into predictions.csv and the
 errors into the page of the documentation, ``--check`` says whether they are what is there,
-``--only`` predicts the runs whose name contains a text, and prints them alone. The runs of
-reruns.toml, whose options were found after they were registered, are in reruns.md beside these.
+``--only`` predicts the runs whose name contains a text, and prints them alone.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from lightloom.errors import InputError  # noqa: E402
 from lightloom.study.compare.memory import job_memory  # noqa: E402
 
 PAGE = ROOT / "docs" / "explanation" / "against-real-systems.md"
-AGAIN = HERE / "reruns.toml"
 
 
 @dataclass(frozen=True)
@@ -63,24 +61,6 @@ def predict(run: Run) -> Prediction:
     return Prediction(run, result.tokens_per_s / run.gpus, shares, memory=memory)
 
 
-def beside(found: Sequence[Prediction], again: Sequence[Prediction]) -> str:
-    """Registered runs with the options of their registration, and with those of their recipes."""
-    lines = [
-        "# Registered runs with the options of their recipes",
-        "",
-        "Predicted over published speed. [reruns.toml](reruns.toml) says what was found; the first",
-        "column counts in errors, the second one does not. Written by `run.py --write`.",
-        "",
-        "| run | as registered | with the recipe's options |",
-        "|---|---:|---:|",
-    ]
-    registered = {prediction.run.name: prediction for prediction in found}
-    for other in again:
-        name = other.run.name
-        lines.append(f"| {name} | {registered[name].ratio:.2f} | {other.ratio:.2f} |")
-    return "\n".join([*lines, ""])
-
-
 def main() -> int:
     """Predict every run and print the tables."""
     parser = command_line(__doc__)
@@ -88,16 +68,12 @@ def main() -> int:
     options = parser.parse_args()
     runs, sources = read_runs()
     chosen = [run for run in runs if options.only in run.name]
-    count = len(chosen)
-    if not options.only:
-        chosen += read_runs(AGAIN)[0]
     found = []
     with ProcessPoolExecutor() as pool:
         for prediction in pool.map(predict, chosen):
             found.append(prediction)
             line = prediction.refused or f"{prediction.ratio:.2f}"
             print(f"{prediction.run.name}: {line}", file=sys.stderr, flush=True)
-    found, again = found[:count], found[count:]
     text = tables(found, sources)
     print(text)
     if options.only:
@@ -106,7 +82,6 @@ def main() -> int:
     speeds = {p.run.name: 0.0 if p.refused else p.predicted for p in found}
     wanted = {
         HERE / "table.md": text,
-        HERE / "reruns.md": beside(found, again),
         PAGE: page,
         FILE: as_csv(runs, speeds),
     }

@@ -130,6 +130,7 @@ def remarks(found: Sequence[Predicted]) -> str:
         texts = [f"not modeled: {text}" for text in p.run.not_modeled]
         texts += [f"assumed: {text}" for text in p.run.assumed]
         texts += [f"does not fit by the memory model: {p.run.misfit}"] if p.run.misfit else []
+        texts += [f"corrected: {p.run.corrected}"] if p.run.corrected else []
         texts += [f"refused: {p.refused}"] if p.refused else []
         where = f"`{p.run.source}`, {p.run.where}"
         lines.append(f"- {p.run.name} ({where}){': ' if texts else ''}{'; '.join(texts)}")
