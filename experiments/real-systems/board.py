@@ -186,14 +186,14 @@ def aims(found: Sequence[Entry]) -> list[str]:
             for part in ("calibrate", "test")
         }
         whole = median(error for each in errors.values() for error in each)
-        shown, held_out = (median(errors[part]) for part in errors)
+        own, held_out = (median(errors[part]) for part in errors)
         inside = [e.size <= spread(shown(found), e.run.group) for e in runs if e.run.part == "test"]
         share = sum(inside) / len(inside)
         aim = f"{wanted[name]} %, {words[whole <= wanted[name]]}" if name in wanted else ""
-        is_even, is_held = held_out <= times * shown, shares[0] <= share <= shares[1]
+        is_even, is_held = held_out <= times * own, shares[0] <= share <= shares[1]
         lines.append(
-            f"| {name} | {len(runs)} | {whole:.1f} % | {aim} | {shown:.1f} % | {held_out:.1f} % |"
-            f" {held_out / shown:.2f}, {words[is_even]} | {sum(inside)} of {len(inside)},"
+            f"| {name} | {len(runs)} | {whole:.1f} % | {aim} | {own:.1f} % | {held_out:.1f} % |"
+            f" {held_out / own:.2f}, {words[is_even]} | {sum(inside)} of {len(inside)},"
             f" {words[is_held]} | {agreement(sum(inside), len(inside))} |"
         )
         if name in missing and not (is_even and is_held):

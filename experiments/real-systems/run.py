@@ -11,7 +11,6 @@ errors into the page of the documentation, ``--check`` says whether they are wha
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
