@@ -1,5 +1,9 @@
 """The NETCONF driver against the emulator, faults included."""
 
+import asyncio
+import threading
+from types import SimpleNamespace
+
 import pytest
 from tests.control_switches import (
     ADMIN,
@@ -307,3 +311,22 @@ def test_no_pair_is_named_twice_in_a_request(tmp_path):
         assert emulator.faults.num_changes == 3
 
     netconf(check, tmp_path, "&moves=no", behavior=behavior(busy=BusyPolicy.REFUSE))
+
+
+def test_a_session_that_comes_too_late_is_closed(monkeypatch):
+    proceed, closed = threading.Event(), threading.Event()
+
+    def connect(*_args, **_options):
+        proceed.wait(5)
+        return SimpleNamespace(_session=SimpleNamespace(close=closed.set))
+
+    async def check():
+        driver = open_driver("polatis+netconf://127.0.0.1?connect_timeout_s=0.05")
+        monkeypatch.setattr(driver, "_ncclient", SimpleNamespace(connect_ssh=connect))
+        with pytest.raises(SwitchUnreachableError, match=r"no session within 0\.05 s"):
+            await driver.connect()
+        assert not closed.is_set()
+        proceed.set()
+        assert await asyncio.to_thread(closed.wait, 5)
+
+    run(check())

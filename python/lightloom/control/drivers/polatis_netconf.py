@@ -190,7 +190,14 @@ class PolatisNetconf(BaseDriver):
         thread.shutdown(wait=False, cancel_futures=True)
 
     def _log_in(self) -> Any:
-        """Connect; called in the thread."""
+        """Connect; called in the thread, which may outlive whoever waits for it."""
+        thread = self._thread
+        manager = self._session()
+        if thread is None or thread is not self._thread:
+            manager._session.close()
+        return manager
+
+    def _session(self) -> Any:
         address, settings = self._address, self._settings
         host_key: dict[str, Any] = {}
         if settings.known_hosts:
