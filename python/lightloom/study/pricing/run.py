@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightloom.errors import FabricError, InputError
+from lightloom.errors import FabricError, InputError, echo
 from lightloom.fabric import Cluster, Fabric
 from lightloom.hardware import Gpu, Ownership, load_gpu, load_ownership
 from lightloom.study.compare.advice import eligible
@@ -120,11 +120,14 @@ def priced(
     Raises
     ------
     InputError
-        If results are of a trace, or not one replica fits.
+        If results are of a trace or were edited, or not one replica fits.
     """
     if any(result.tokens_per_s is None for result in comparison.results):
         raise InputError("results of a trace have no tokens per second to price")
-    scenario = Scenario.model_validate(comparison.inputs["scenario"])
+    content = comparison.inputs.get("scenario")
+    if not isinstance(content, dict):
+        raise InputError("results without their scenario cannot be priced; run compare again")
+    scenario = Scenario.model_validate(content)
     gpu, ownership = load_gpu(scenario.cluster.gpu), load_ownership()
     lists: dict[str, object] = {}
     if prices:
@@ -144,7 +147,10 @@ def priced(
     fabrics = {fabric.name: fabric for fabric in load_fabrics(scenario)}
     priced_fabrics, advised = [], eligible(comparison.results)
     for result in comparison.results:
-        fabric = fabrics[result.fabric]
+        fabric = fabrics.get(result.fabric)
+        if fabric is None or not result.plan:
+            what = "plan" if fabric else "fabric of that name in the scenario"
+            raise InputError(f"result {echo(result.fabric)}: no {what}; run compare again")
         quantum = _quantum(result.plan, scenario)
         gpus = site.largest(fabric, quantum) if is_limited else scenario.gpus
         costs, cluster = site.costs(fabric, gpus)
