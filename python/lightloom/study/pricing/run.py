@@ -124,10 +124,7 @@ def priced(
     """
     if any(result.tokens_per_s is None for result in comparison.results):
         raise InputError("results of a trace have no tokens per second to price")
-    content = comparison.inputs.get("scenario")
-    if not isinstance(content, dict):
-        raise InputError("results without their scenario cannot be priced; run compare again")
-    scenario = Scenario.model_validate(content)
+    scenario = _scenario_of(comparison)
     gpu, ownership = load_gpu(scenario.cluster.gpu), load_ownership()
     lists: dict[str, object] = {}
     if prices:
@@ -170,8 +167,18 @@ def priced(
     return Pricing(tuple(priced_fabrics), ownership, tokens, budget_usd, max_power_w)
 
 
+def _scenario_of(comparison: Comparison) -> Scenario:
+    """The scenario that results were made with."""
+    content = comparison.inputs.get("scenario")
+    if not isinstance(content, dict):
+        raise InputError("results without their scenario cannot be priced; run compare again")
+    return Scenario.model_validate(content)
+
+
 def _quantum(plan: Mapping[str, Any], scenario: Scenario) -> int:
     """GPUs by which a cluster can grow: whole replicas of a plan on whole servers."""
+    if not {"gpus", "dp"} <= plan.keys():
+        raise InputError("results without plans cannot be priced; run compare again")
     replica = int(plan["gpus"]) // int(plan["dp"])
     return math.lcm(replica, scenario.cluster.used_gpus_per_server)
 
