@@ -21,7 +21,7 @@ from lightloom.study.compare.advice import eligible
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.job import cluster_of, load_fabrics
 from lightloom.study.compare.racks import installed
-from lightloom.study.compare.results import Comparison
+from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.study.compare.scenario import ClusterOptions, Scenario
 from lightloom.units import show_usd
 
@@ -144,10 +144,7 @@ def priced(
     fabrics = {fabric.name: fabric for fabric in load_fabrics(scenario)}
     priced_fabrics, advised = [], eligible(comparison.results)
     for result in comparison.results:
-        fabric = fabrics.get(result.fabric)
-        if fabric is None or not result.plan:
-            what = "plan" if fabric else "fabric of that name in the scenario"
-            raise InputError(f"result {echo(result.fabric)}: no {what}; run compare again")
+        fabric = _fabric_of(result, fabrics)
         quantum = _quantum(result.plan, scenario)
         gpus = site.largest(fabric, quantum) if is_limited else scenario.gpus
         costs, cluster = site.costs(fabric, gpus)
@@ -173,6 +170,15 @@ def _scenario_of(comparison: Comparison) -> Scenario:
     if not isinstance(content, dict):
         raise InputError("results without their scenario cannot be priced; run compare again")
     return Scenario.model_validate(content)
+
+
+def _fabric_of(result: FabricResult, fabrics: Mapping[str, Fabric]) -> Fabric:
+    """The fabric of the scenario that a result is of."""
+    fabric = fabrics.get(result.fabric)
+    if fabric is None:
+        name = echo(result.fabric)
+        raise InputError(f"result {name}: no fabric of the scenario; run compare again")
+    return fabric
 
 
 def _quantum(plan: Mapping[str, Any], scenario: Scenario) -> int:
