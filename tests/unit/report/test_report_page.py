@@ -352,6 +352,10 @@ def test_a_file_of_something_else_is_refused(make_comparison, tmp_path, spoil):
             r"results\[1\]\.sample_step_times_s: 0 numbers; expected ",
         ),
         (lambda result: result.update(step_time_s=-1.0), r"results\[1\]: a step time .*0 or less"),
+        (
+            lambda result: result.update(step_time_s=0.0, tokens_per_s=None),
+            r"results\[1\]: a step time .*0 or less",
+        ),
         (lambda result: result.update(tokens_per_s=-1.0), r"results\[1\]: .*pace.* of 0 or less"),
         (lambda result: result.update(plan={"gpus": 8, "tp": {}}), r"results\[1\]\.plan\.tp: "),
         (lambda result: result.update(plan={"gpus": 8, "tp": 0}), r"results\[1\]\.plan: "),

@@ -660,7 +660,8 @@ def _check_values(results: Sequence[FabricResult]) -> None:
             degrees = {f.name: result.plan[f.name] for f in fields(Plan) if f.name in result.plan}
             _check_type(_plans(), degrees, f"{name}.plan")
         numbers = [result.step_time_s, *result.sample_step_times_s, result.network_cost_usd]
-        numbers += [result.pace, result.cluster_cost_usd, result.cluster_power_w]
+        numbers += [result.cluster_cost_usd, result.cluster_power_w]
+        numbers += [] if result.tokens_per_s is None else [result.tokens_per_s]
         if min([*numbers, *(load.step_time_s for load in result.loads)]) <= 0:
             raise InputError(f"{name}: a step time or a pace, power or cost of 0 or less")
         loads, expected = ([load.imbalance for load in r.loads] for r in (result, results[0]))
