@@ -172,11 +172,11 @@ class Outputs(Strict):
             remarks_console().print(f"no browser here: open {self.html}", soft_wrap=True)
 
     def say(self, *lines: str) -> None:
-        """Print lines as they come, unless a file's content goes to standard output.
+        """Print lines as they come, if any, unless a file's content goes to standard output.
 
         What a switch or a client put into them does nothing to the terminal.
         """
-        if not self.on_stdout:
+        if lines and not self.on_stdout:
             parts = (part for line in lines for part in line.split("\n"))
             print(*map(printable, parts), sep="\n", flush=True)
 

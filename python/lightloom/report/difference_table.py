@@ -9,7 +9,7 @@ from rich.text import Text
 
 from lightloom.report.terminal import plain_table, print_sentence, print_table
 from lightloom.study.difference import Difference, MovedValue
-from lightloom.units import show_change, show_number, show_option
+from lightloom.units import show_change, show_number, show_option, show_things
 
 #: rows of a table in a terminal, and characters of a path and of a value
 MOST_ROWS, _PATH, _VALUE = 20, 34, 12
@@ -63,4 +63,4 @@ def _verdict(difference: Difference) -> str:
     why = ""
     if not difference.inputs:
         why = " though the inputs are the same: the versions or the data files differ"
-    return f"{count:,} values moved{why}; {difference.unchanged:,} are the same."
+    return f"{show_things(count, 'value')} moved{why}; {difference.unchanged:,} are the same."

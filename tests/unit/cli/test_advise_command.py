@@ -134,7 +134,11 @@ def test_what_moved_is_named_the_most_first(lightloom, results):
     assert [row["path"] for row in content["inputs"]] == ["inputs.scenario.gpus"]
     shown = lightloom(f"diff {results[0]} {results[1]}").out
     assert "Inputs that differ" in shown
-    assert "2 values moved" in shown
+    assert "2 values moved; " in shown
+    content = json.loads(results[0].read_text())
+    content["results"][0]["step_time_s"] *= 2
+    results[1].write_text(json.dumps(content))
+    assert "\n1 value moved though" in lightloom(f"diff {results[0]} {results[1]}").out
 
 
 def test_the_same_results_have_not_moved_and_changes_are_mirrored(lightloom, results):

@@ -347,7 +347,9 @@ def test_rules_that_a_service_does_not_have_yet_are_said(live, control, tmp_path
     until = "until lightloom control serve is started again, it decides by what it read then"
     with served(path):
         for words in (("service", path), ("plan", path, *asked, "--json", plan)):
-            assert "other rules" not in control(*words)[1]
+            shown = control(*words)[1]
+            assert "other rules" not in shown
+            assert "" not in shown.splitlines()
         assert json.loads(plan.read_text())["rules_change"] == ""
         change(rack, '"25 ms"', '"26 ms"  # measured again')
         said = f"{rack} has changed since the service was started; {until}"

@@ -27,6 +27,8 @@ from lightloom.control.switch import (
     SwitchDisconnectedError,
     SwitchEventKind,
     SwitchFeature,
+    SwitchProtocolError,
+    SwitchTimeoutError,
     SwitchUnreachableError,
 )
 from lightloom.errors import InputError
@@ -66,6 +68,23 @@ def test_a_switch_is_reached_by_ipv6(protocol, tmp_path):
         ):
             assert "//[::1]:" in emulator.url()
             assert (await driver.read_back()).cross_connects == frozenset()
+
+    run(check())
+
+
+@pytest.mark.parametrize("kind", [SwitchTimeoutError, SwitchDisconnectedError, SwitchProtocolError])
+def test_what_goes_wrong_as_it_connects_says_where(protocol, tmp_path, monkeypatch, kind):
+    async def check():
+        async with reached(protocol, tmp_path) as (emulator, query):
+            driver = open_driver(emulator.url() + query, credentials=ADMIN)
+
+            async def fail():
+                raise kind("RTRV-HDR: nothing good")
+
+            monkeypatch.setattr(driver, "_open", fail)
+            where = str(driver._address)
+            with pytest.raises(kind, match=rf"^switch {where}: RTRV-HDR: nothing good$"):
+                await driver.connect()
 
     run(check())
 

@@ -1,5 +1,11 @@
 """The NETCONF driver against the emulator, faults included."""
 
+import asyncio
+import logging
+import socket
+import threading
+from types import SimpleNamespace
+
 import pytest
 from tests.control_switches import (
     ADMIN,
@@ -307,3 +313,46 @@ def test_no_pair_is_named_twice_in_a_request(tmp_path):
         assert emulator.faults.num_changes == 3
 
     netconf(check, tmp_path, "&moves=no", behavior=behavior(busy=BusyPolicy.REFUSE))
+
+
+def test_a_session_that_comes_too_late_is_closed(monkeypatch):
+    proceed, closed = threading.Event(), threading.Event()
+
+    def connect(*_args, sock, **_options):
+        def close():
+            sock.close()
+            closed.set()
+
+        proceed.wait(5)
+        return SimpleNamespace(_session=SimpleNamespace(close=close))
+
+    async def check():
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            where = f"127.0.0.1:{silent.getsockname()[1]}"
+            driver = open_driver(f"polatis+netconf://{where}?connect_timeout_s=0.05")
+            monkeypatch.setattr(driver, "_ncclient", SimpleNamespace(connect_ssh=connect))
+            with pytest.raises(SwitchUnreachableError, match=r"no session within 0\.05 s"):
+                await driver.connect()
+            assert not closed.is_set()
+            proceed.set()
+            assert await asyncio.to_thread(closed.wait, 5)
+
+    run(check())
+
+
+def test_a_switch_that_says_nothing_is_left_at_once_and_quietly(monkeypatch, capfd):
+    monkeypatch.setattr(logging.root, "handlers", [])
+
+    async def check():
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            where = f"127.0.0.1:{silent.getsockname()[1]}"
+            driver = open_driver(f"polatis+netconf://{where}?connect_timeout_s=0.3")
+            with pytest.raises(SwitchUnreachableError, match=r"no session within 0\.3 s"):
+                await driver.connect()
+            threads = [t for t in threading.enumerate() if t.name.startswith("netconf")]
+            for thread in threads:
+                await asyncio.to_thread(thread.join, 5)
+                assert not thread.is_alive()
+
+    run(check())
+    assert capfd.readouterr().err == ""

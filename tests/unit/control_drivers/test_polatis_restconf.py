@@ -1,11 +1,14 @@
 """The RESTCONF driver against the emulator, with and without TLS, faults included."""
 
 import asyncio
+import contextlib
 
 import pytest
 from tests.control_switches import ADMIN, behavior, change, connected, emulate, pairs, run, setup
 
 from lightloom.control.drivers import open_driver
+from lightloom.control.drivers.options import DriverSettings, SwitchAddress
+from lightloom.control.drivers.restconf import RestconfClient
 from lightloom.control.emulator import BusyPolicy, Fault, FaultKind
 from lightloom.control.switch import (
     CircuitState,
@@ -14,6 +17,7 @@ from lightloom.control.switch import (
     PortState,
     SwitchDisconnectedError,
     SwitchFeature,
+    SwitchProtocolError,
     SwitchTimeoutError,
     SwitchUnreachableError,
 )
@@ -229,3 +233,41 @@ def test_a_port_without_a_shutter_is_open():
         True,
         False,
     ]
+
+
+async def asked(header, piece):
+    """Ask a server that sends a header and then a piece of a reply again and again."""
+    left = asyncio.Event()
+
+    async def answer(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n" + header + b"\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while not writer.is_closing():
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.02)
+            await writer.wait_closed()
+        left.set()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        address = SwitchAddress("127.0.0.1", server.sockets[0].getsockname()[1])
+        settings = DriverSettings(reply_timeout_s=0.3, connect_timeout_s=0.3)
+        client = RestconfClient(address, settings, "/api/", tls=False)
+        client.open()
+        try:
+            async with asyncio.timeout(10):
+                await client.request("GET", "data")
+        finally:
+            assert not client.is_open
+            await left.wait()
+
+
+def test_a_reply_that_never_ends_is_a_time_out():
+    with pytest.raises(SwitchTimeoutError, match=r"GET data: no reply within 0\.6 s"):
+        run(asked(b"content-length: 1000000", b" "))
+
+
+def test_a_reply_that_is_not_as_its_header_says_is_refused():
+    with pytest.raises(SwitchProtocolError, match="not as its header says"):
+        run(asked(b"content-encoding: gzip\r\ncontent-length: 5", b"hello"))

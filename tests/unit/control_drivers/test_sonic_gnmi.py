@@ -6,6 +6,7 @@ from tests.control_switches import change, pairs, run, setup, unknown_until_read
 from lightloom.control.emulator import Fault, FaultKind
 from lightloom.control.switch import (
     CircuitState,
+    InvalidTargetError,
     PortSide,
     SwitchProtocolError,
     SwitchTimeoutError,
@@ -22,6 +23,20 @@ def test_inventory():
             description = await driver.connect()
             assert description.size == (8, 6)
             assert description.ports["6B"] is PortSide.EGRESS
+
+    run(check())
+
+
+def test_a_switch_that_has_neither_model_is_refused():
+    async def check():
+        async with setup(**GNMI) as (_, driver):
+
+            async def refuse(_names):
+                raise InvalidTargetError("INVALID_ARGUMENT", "no such target", "Get")
+
+            driver._values = refuse
+            with pytest.raises(InvalidTargetError, match="no such target"):
+                await driver.connect()
 
     run(check())
 

@@ -352,6 +352,13 @@ def test_a_file_of_something_else_is_refused(make_comparison, tmp_path, spoil):
             r"results\[1\]\.sample_step_times_s: 0 numbers; expected ",
         ),
         (lambda result: result.update(step_time_s=-1.0), r"results\[1\]: a step time .*0 or less"),
+        (
+            lambda result: result.update(step_time_s=0.0, tokens_per_s=None),
+            r"results\[1\]: a step time .*0 or less",
+        ),
+        (lambda result: result.update(tokens_per_s=-1.0), r"results\[1\]: .*pace.* of 0 or less"),
+        (lambda result: result.update(plan={"gpus": 8, "tp": {}}), r"results\[1\]\.plan\.tp: "),
+        (lambda result: result.update(plan={"gpus": 8, "tp": 0}), r"results\[1\]\.plan: "),
     ],
 )
 def test_a_file_that_was_edited_is_refused_by_its_key(make_comparison, tmp_path, spoil, message):
@@ -359,5 +366,30 @@ def test_a_file_that_was_edited_is_refused_by_its_key(make_comparison, tmp_path,
     spoil(content["results"][1])
     file = tmp_path / "results.json"
     file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=rf"results\.json: {message}"):
+        read_comparison(file)
+
+
+@pytest.mark.parametrize(
+    ("edited", "message"),
+    [
+        ({"demand": 1.0}, r"demand: 1\.0: "),
+        ({"warnings": [1]}, r"warnings\.0: 1: "),
+        ({"traffic_shares": {"ep": "all"}}, r"traffic_shares\.ep: 'all': "),
+        ({"memory": {"stages": [], "fits": True}}, r"memory\.limit_bytes: "),
+        ({"inputs": {"summary": [[1]]}}, r"inputs\.summary\.0: \[1\]: "),
+        ({"inputs": {"strategies": -1}}, r"inputs\.strategies: -1: "),
+        (
+            {"inputs": {"plan_candidates": [{"is_screened": True, "schedule": {}}]}},
+            r"inputs\.plan_candidates\.0\.schedule: ",
+        ),
+    ],
+)
+def test_tables_that_were_edited_are_refused_by_their_key(
+    make_comparison, tmp_path, edited, message
+):
+    content = json.loads(json.dumps(make_comparison().to_json()))
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(content | edited))
     with pytest.raises(InputError, match=rf"results\.json: {message}"):
         read_comparison(file)

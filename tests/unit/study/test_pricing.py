@@ -79,6 +79,20 @@ def test_a_trace_has_no_tokens_to_price(comparison):
         priced(dataclasses.replace(comparison, results=(bare,)))
 
 
+def test_results_that_were_edited_are_refused(comparison):
+    first, *others = comparison.results
+    for edited, message in (
+        (
+            {"results": (dataclasses.replace(first, fabric="mesh"), *others)},
+            "'mesh': no fabric of the",
+        ),
+        ({"results": (dataclasses.replace(first, plan={}), *others)}, "without plans cannot"),
+        ({"inputs": {}}, "without their scenario"),
+    ):
+        with pytest.raises(InputError, match=message):
+            priced(dataclasses.replace(comparison, **edited))
+
+
 def test_the_lists_of_the_results_hold_wherever_they_are_priced(comparison, tmp_path):
     import lightloom.hardware
 

@@ -22,6 +22,8 @@ from lightloom.control.switch import (
     SwitchDescription,
     SwitchDisconnectedError,
     SwitchEvent,
+    SwitchProtocolError,
+    SwitchTimeoutError,
 )
 
 
@@ -51,6 +53,8 @@ class BaseDriver(abc.ABC):
         ------
         SwitchUnreachableError
             If all of that together takes longer than ``connect_timeout_s``: nothing was changed.
+        SwitchError
+            If the switch refuses the login or a command, or sends no proper reply.
         """
         address, limit_s = self._address, self._settings.connect_timeout_s
         try:
@@ -64,6 +68,9 @@ class BaseDriver(abc.ABC):
         except TimeoutError:
             reason = f"no session within {limit_s:g} s"
             raise unreachable(address.host, address.port, reason) from None
+        except (SwitchTimeoutError, SwitchDisconnectedError, SwitchProtocolError) as error:
+            where = f"switch {address}: "
+            raise type(error)(where + str(error).removeprefix(where)) from None
         return self._description
 
     async def apply(self, change: SwitchChange) -> tuple[CircuitResult, ...]:

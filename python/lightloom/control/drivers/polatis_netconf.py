@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import re
+import socket
 from collections.abc import AsyncGenerator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -75,6 +77,9 @@ _DENIALS = {
 
 Value = TypeVar("Value")
 
+# the traceback of a connection that fails goes to standard error unless someone listens
+logging.getLogger("ncclient").addHandler(logging.NullHandler())
+
 
 class PolatisNetconf(BaseDriver):
     """Driver of one Polatis switch by NETCONF.
@@ -96,6 +101,7 @@ class PolatisNetconf(BaseDriver):
         self._rpc = optional_import("ncclient.operations", "NETCONF")
         self._manager: Any = None
         self._thread: ThreadPoolExecutor | None = None
+        self._socket: socket.socket | None = None
         self._has_old_names = False
 
     async def _open(self) -> SwitchDescription:
@@ -181,8 +187,13 @@ class PolatisNetconf(BaseDriver):
         """Close the session."""
         manager, self._manager = self._manager, None
         thread, self._thread = self._thread, None
+        connection, self._socket = self._socket, None
         if thread is None:
             return
+        if manager is None and connection is not None:
+            # paramiko waits 15 s for the first line of a dead switch, and a process for its threads
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
         if manager is not None:
             # paramiko's transport first: closing politely could wait for a dead switch
             with contextlib.suppress(Exception):
@@ -190,14 +201,25 @@ class PolatisNetconf(BaseDriver):
         thread.shutdown(wait=False, cancel_futures=True)
 
     def _log_in(self) -> Any:
-        """Connect; called in the thread."""
+        """Connect; called in the thread, which may outlive whoever waits for it."""
+        thread = self._thread
+        manager = self._logged_in()
+        if thread is None or thread is not self._thread:
+            manager._session.close()
+        return manager
+
+    def _logged_in(self) -> Any:
         address, settings = self._address, self._settings
         host_key: dict[str, Any] = {}
         if settings.known_hosts:
             host_key = {"hostkey_b64": _host_key(settings.known_hosts, address)}
         try:
+            self._socket = socket.create_connection(
+                (address.host, address.port), settings.connect_timeout_s
+            )
             return self._ncclient.connect_ssh(
                 address.host,
+                sock=self._socket,
                 port=address.port,
                 username=address.credentials.user,
                 password=address.credentials.password,
@@ -214,7 +236,8 @@ class PolatisNetconf(BaseDriver):
             reason = "its SSH host key is not in known_hosts"
             raise unreachable(address.host, address.port, reason) from None
         except (self._transport.TransportError, self._rpc.OperationError, OSError) as error:
-            raise unreachable(address.host, address.port, str(error) or "no session") from None
+            reason = getattr(error, "strerror", None) or str(error) or "no session"
+            raise unreachable(address.host, address.port, reason) from None
 
     def _editor(
         self, deletes: Iterable[CrossConnect], creates: Iterable[CrossConnect]

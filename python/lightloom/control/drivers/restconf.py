@@ -6,6 +6,7 @@ and what becomes of a connection, are the errors of :mod:`lightloom.control.swit
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -129,11 +130,16 @@ class RestconfClient:
             raise SwitchDisconnectedError(f"{where}: not connected")
         body = None if content is None else json.dumps(content).encode()
         headers = {**(headers or {}), **({"content-type": MEDIA_TYPE} if body else {})}
+        # each wait has a limit of its own; a switch that sends byte by byte needs one for all
+        limit_s = self._settings.connect_timeout_s + self._settings.reply_timeout_s
         try:
             # with a slash in front: httpx would take the name of a module for a scheme
-            async with self._client.stream(
-                method, f"{self._root}{path}", content=body, headers=headers
-            ) as response:
+            async with (
+                asyncio.timeout(limit_s),
+                self._client.stream(
+                    method, f"{self._root}{path}", content=body, headers=headers
+                ) as response,
+            ):
                 reply = RestconfReply(
                     response.status_code, response.headers, await _body_of(response)
                 )
@@ -142,13 +148,19 @@ class RestconfClient:
             raise SwitchUnreachableError(
                 f"{where}: {reason}; check address, port and TLS"
             ) from None
-        except httpx.TimeoutException:
+        except (httpx.TimeoutException, TimeoutError) as error:
             await self.close()
-            limit_s = self._settings.reply_timeout_s
+            if isinstance(error, httpx.TimeoutException):
+                limit_s = self._settings.reply_timeout_s
             raise SwitchTimeoutError(f"{method} {path}: no reply within {limit_s:g} s") from None
         except httpx.TransportError as error:
             await self.close()
             raise SwitchDisconnectedError(f"{where}: {str(error) or 'connection cut'}") from None
+        except httpx.DecodingError:
+            await self.close()
+            raise SwitchProtocolError(
+                f"{method} {path}: the reply is not as its header says"
+            ) from None
         if reply.status in {401, 403}:
             raise LoginRefusedError(f"{where}: login refused")
         if reply.status >= 400:

@@ -66,16 +66,17 @@ class SonicDriver(BaseDriver):
 
     async def _open(self) -> SwitchDescription:
         await self._dial()
-        rows: list[dict[str, str]] = []
+        rows: list[dict[str, str]] | None = None
         for model in self.models:
             self._model = model
             try:
                 rows = await self._rows(model.ports)
-            except InvalidTargetError:  # the switch has another model
-                rows = []
+            except InvalidTargetError:  # the switch has another model, if it has any
+                if rows is None and model is self.models[-1]:
+                    raise
             if rows:
                 break
-        return await self._described(description_of(rows, FEATURES))
+        return await self._described(description_of(rows or [], FEATURES))
 
     async def read_back(self, *, ports: bool = True) -> Readback:
         """Return all circuits with their states and, on request, all ports."""

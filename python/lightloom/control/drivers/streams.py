@@ -202,5 +202,13 @@ async def open_ssh(
     connection = await connect_ssh(
         address, credentials, known_hosts=known_hosts, timeout_s=timeout_s
     )
-    process = await connection.create_process(encoding=None, term_type=None)
-    return SshStream(connection, process, optional_import("asyncssh", "SSH").Error)
+    errors = optional_import("asyncssh", "SSH").Error
+    try:
+        process = await connection.create_process(encoding=None, term_type=None)
+    except (OSError, errors) as error:
+        connection.abort()
+        raise unreachable(*address, f"no session of SSH ({error})") from None
+    except BaseException:
+        connection.abort()
+        raise
+    return SshStream(connection, process, errors)

@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from rich.console import Console
 
 from lightloom.errors import InputError, echo
 from lightloom.hardware import load_ownership
 from lightloom.optional import need
+from lightloom.parallel.plan import Plan
 from lightloom.shown import Shown, views
 from lightloom.study.compare.certainty import certainty
 from lightloom.study.compare.supply import Supply
@@ -532,6 +533,7 @@ class Comparison(Shown):
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"no results of this version ({error}); run compare again") from None
+        _check_tables(comparison)
         _check_values(comparison.results)
         return comparison
 
@@ -553,9 +555,94 @@ class Comparison(Shown):
         }
 
 
+class _Table(BaseModel):
+    """What a page reads of a table of a file; there may be more in it."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Stage(_Table):
+    __pydantic_extra__: dict[str, float]
+    stage: int
+
+
+class _Memory(_Table):
+    stages: list[_Stage]
+    limit_bytes: float
+    fits: bool
+
+
+class _Candidate(_Table):
+    __pydantic_extra__: dict[str, str | float | bool | dict[str, float] | None]
+    is_screened: bool
+    schedule: str = ""
+    strategy: str = ""
+
+
+class _LayerStrategy(_Table):
+    layer: int
+    strategy: str
+    chunks: int
+
+
+class _Inputs(_Table):
+    summary: list[str] = []
+    plan_candidates: list[_Candidate] = []
+    strategies: list[_LayerStrategy] = []
+
+
+class _Demand(_Table):
+    copies_per_expert: float | None = None
+
+
+class _Tables(_Table):
+    inputs: _Inputs
+    demand: _Demand
+    memory: _Memory | None
+    traffic_shares: dict[str, float]
+    warnings: list[str]
+
+
 @functools.cache
 def _values() -> TypeAdapter[FabricResult]:
     return TypeAdapter(FabricResult)
+
+
+@functools.cache
+def _plans() -> TypeAdapter[Plan]:
+    return TypeAdapter(Plan)
+
+
+def _check_type(values: TypeAdapter[Any], content: object, name: str) -> None:
+    """Refuse content with a value of another type.
+
+    Raises
+    ------
+    InputError
+        Naming the first key that is wrong, as files call it.
+    """
+    try:
+        values.validate_json(json.dumps(content), strict=True)
+    except ValidationError as error:
+        wrong = error.errors()[0]
+        first, *rest = map(str, wrong["loc"] or ("",))
+        key = ".".join(part for part in (name, _WRITTEN_AS.get(first, first), *rest) if part)
+        raise InputError(f"{key}: {echo(wrong['input'])}: {wrong['msg']}") from None
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _check_tables(comparison: Comparison) -> None:
+    """Refuse tables of inputs, demand and memory with values of another type.
+
+    Raises
+    ------
+    InputError
+        Naming the first key that is wrong.
+    """
+    tables = {name: getattr(comparison, name) for name in _Tables.model_fields}
+    # a program that was recorded does not say its memory
+    _check_type(TypeAdapter(_Tables), tables | {"memory": comparison.memory or None}, "")
 
 
 def _check_values(results: Sequence[FabricResult]) -> None:
@@ -568,16 +655,15 @@ def _check_values(results: Sequence[FabricResult]) -> None:
     """
     for place, result in enumerate(results):
         name = f"results[{place}]"
-        try:
-            _values().validate_json(json.dumps(asdict(result)), strict=True)
-        except ValidationError as error:
-            wrong = error.errors()[0]
-            first, *rest = map(str, wrong["loc"])
-            key = ".".join([_WRITTEN_AS.get(first, first), *rest])
-            raise InputError(f"{name}.{key}: {echo(wrong['input'])}: {wrong['msg']}") from None
+        _check_type(_values(), asdict(result), name)
+        if result.plan:
+            degrees = {f.name: result.plan[f.name] for f in fields(Plan) if f.name in result.plan}
+            _check_type(_plans(), degrees, f"{name}.plan")
         numbers = [result.step_time_s, *result.sample_step_times_s, result.network_cost_usd]
+        numbers += [result.cluster_cost_usd, result.cluster_power_w]
+        numbers += [] if result.tokens_per_s is None else [result.tokens_per_s]
         if min([*numbers, *(load.step_time_s for load in result.loads)]) <= 0:
-            raise InputError(f"{name}: a step time or a cost of 0 or less")
+            raise InputError(f"{name}: a step time or a pace, power or cost of 0 or less")
         loads, expected = ([load.imbalance for load in r.loads] for r in (result, results[0]))
         if loads != expected:
             raise InputError(

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lightloom.errors import FabricError, InputError
+from lightloom.errors import FabricError, InputError, echo
 from lightloom.fabric import Cluster, Fabric
 from lightloom.hardware import Gpu, Ownership, load_gpu, load_ownership
 from lightloom.study.compare.advice import eligible
 from lightloom.study.compare.costs import Costs, Rates, costs_of
 from lightloom.study.compare.job import cluster_of, load_fabrics
 from lightloom.study.compare.racks import installed
-from lightloom.study.compare.results import Comparison
+from lightloom.study.compare.results import Comparison, FabricResult
 from lightloom.study.compare.scenario import ClusterOptions, Scenario
 from lightloom.units import show_usd
 
@@ -120,11 +120,11 @@ def priced(
     Raises
     ------
     InputError
-        If results are of a trace, or not one replica fits.
+        If results are of a trace or were edited, or not one replica fits.
     """
     if any(result.tokens_per_s is None for result in comparison.results):
         raise InputError("results of a trace have no tokens per second to price")
-    scenario = Scenario.model_validate(comparison.inputs["scenario"])
+    scenario = _scenario_of(comparison)
     gpu, ownership = load_gpu(scenario.cluster.gpu), load_ownership()
     lists: dict[str, object] = {}
     if prices:
@@ -144,7 +144,7 @@ def priced(
     fabrics = {fabric.name: fabric for fabric in load_fabrics(scenario)}
     priced_fabrics, advised = [], eligible(comparison.results)
     for result in comparison.results:
-        fabric = fabrics[result.fabric]
+        fabric = _fabric_of(result, fabrics)
         quantum = _quantum(result.plan, scenario)
         gpus = site.largest(fabric, quantum) if is_limited else scenario.gpus
         costs, cluster = site.costs(fabric, gpus)
@@ -164,8 +164,27 @@ def priced(
     return Pricing(tuple(priced_fabrics), ownership, tokens, budget_usd, max_power_w)
 
 
+def _scenario_of(comparison: Comparison) -> Scenario:
+    """The scenario that results were made with."""
+    content = comparison.inputs.get("scenario")
+    if not isinstance(content, dict):
+        raise InputError("results without their scenario cannot be priced; run compare again")
+    return Scenario.model_validate(content)
+
+
+def _fabric_of(result: FabricResult, fabrics: Mapping[str, Fabric]) -> Fabric:
+    """The fabric of the scenario that a result is of."""
+    fabric = fabrics.get(result.fabric)
+    if fabric is None:
+        name = echo(result.fabric)
+        raise InputError(f"result {name}: no fabric of the scenario; run compare again")
+    return fabric
+
+
 def _quantum(plan: Mapping[str, Any], scenario: Scenario) -> int:
     """GPUs by which a cluster can grow: whole replicas of a plan on whole servers."""
+    if not {"gpus", "dp"} <= plan.keys():
+        raise InputError("results without plans cannot be priced; run compare again")
     replica = int(plan["gpus"]) // int(plan["dp"])
     return math.lcm(replica, scenario.cluster.used_gpus_per_server)
 
