@@ -57,9 +57,9 @@ def command() -> Command:
         examples=EXAMPLES,
         notes="Measured are products as training runs them, forward and for both gradients, those "
         "of experts and in FP8, attention, permutations, strided kernels, launches, and a few "
-        "whole layers. Rows are kept beside the profile as they are measured (PROFILE.rows.csv): started "
-        "again, the command goes on. Links of the profile stay. Operators of --model are measured "
-        "where it is given.",
+        "whole layers. Rows are kept beside the profile as they are measured "
+        "(PROFILE.rows.csv): started again, the command goes on. Links of the profile stay. "
+        "Operators of --model are measured where it is given.",
     )
 
 
