@@ -532,6 +532,9 @@ class Comparison(Shown):
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"no results of this version ({error}); run compare again") from None
+        for key in ("inputs", "demand", "memory", "traffic_shares"):
+            if not isinstance(content[key], dict):
+                raise InputError(f"{key}: {echo(content[key])}: expected a table of values")
         _check_values(comparison.results)
         return comparison
 
