@@ -48,13 +48,19 @@ def keeps_scores(scenario: Scenario, model: Model) -> bool:
     Raises
     ------
     InputError
-        If the model has attention that has none of all pairs of tokens.
+        If the model has attention that has none of all pairs of tokens, or GPUs share a sequence.
     """
     wanted = scenario.compute.attention_kernels
     if wanted == "unfused" and not has_all_scores(model):
         raise InputError(
             f"compute.attention_kernels = {wanted}: {model.name} has attention that is not of all"
             " pairs of tokens; leave it out"
+        )
+    if wanted == "unfused" and (scenario.plan.cp or 1) > 1:
+        # as Transformer Engine (``get_attention_backend``)
+        raise InputError(
+            f"compute.attention_kernels = {wanted}: frameworks share no sequence among GPUs with"
+            f" it; leave it out, or give no plan.cp = {scenario.plan.cp}"
         )
     return wanted == "unfused"
 
