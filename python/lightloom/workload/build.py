@@ -24,6 +24,7 @@ from lightloom.workload.builder import TaskGraphBuilder
 from lightloom.workload.categories import step_categories
 from lightloom.workload.collectives import CONTEXT, Collectives, collectives
 from lightloom.workload.compute import ComputeModel
+from lightloom.workload.compute_attention import has_all_scores
 from lightloom.workload.expected import expected_bytes
 from lightloom.workload.expert_passes import ExpertPasses
 from lightloom.workload.expert_tables import add_variants
@@ -216,7 +217,7 @@ def _assemble(
             model, plan, options, folded, recompute=recompute, context_servers=spanned
         ),
         traffic=sent_traffic(graph),
-        memory=memory_per_stage(model, plan, _memory_options(options, compute)),
+        memory=memory_per_stage(model, plan, _memory_options(model, options, compute)),
         provenance={**_provenance(plan, compute, options), **demand_notes},
         strategies=sent.strategies,
         workers=workers,
@@ -276,11 +277,13 @@ def _graph(
     return built if options.priorities == "none" else with_priorities(built, options.priorities)
 
 
-def _memory_options(options: WorkloadOptions, compute: ComputeModel) -> MemoryOptions:
+def _memory_options(model: Model, options: WorkloadOptions, compute: ComputeModel) -> MemoryOptions:
+    unfused = compute.kernels.attention_kernels == "unfused"
     return MemoryOptions(
         recompute=compute.recompute,
         precision=compute.precision,
         state_precision=compute.state_precision,
+        keeps_scores=unfused and has_all_scores(model),
         sharded=options.sharded,
         parameter_bytes=options.parameter_bytes,
         gradient_bytes=options.gradient_bytes,

@@ -30,6 +30,14 @@ _LINEAR_KERNELS = {"delta": 6, "kda": 6, "lightning": 2, "mamba2": 5, "mamba": 1
 _SCALED_ROTARY = ((3.77, 5, (8, 16)), (3.77, 7, (8, 10)))
 
 
+def has_all_scores(model: Model) -> bool:
+    """Whether attention that is not fused has scores of all pairs of tokens, in every layer."""
+    return all(
+        variant.attention.kind in ("gqa", "mla") and not variant.attention.index_top_k
+        for variant in model.variants
+    )
+
+
 def core_work(
     kernels: Kernels,
     model: Model,

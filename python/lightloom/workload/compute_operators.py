@@ -83,6 +83,9 @@ MEMORY_KINDS = (
     *("cross_entropy", "optimizer"),
 )
 
+#: the longest that a strided kernel may take for an element, s
+MOST_ELEMENT_S = 1e-9
+
 #: measured operators whose fractions of peak stand in for GPUs of no measured generation
 GENERIC, GENERIC_FP8 = "a100", "h100"
 
@@ -119,7 +122,7 @@ class MemoryTable(Table):
 
     bandwidth_efficiency: float = Field(gt=0, le=2)
     launch_s: float = Field(default=0.0, ge=0)
-    element_s: float = Field(default=0.0, ge=0, le=1e-9)
+    element_s: float = Field(default=0.0, ge=0, le=MOST_ELEMENT_S)
     source: str = ""
     assumed: bool = False
 

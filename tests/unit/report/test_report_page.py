@@ -393,3 +393,13 @@ def test_tables_that_were_edited_are_refused_by_their_key(
     file.write_text(json.dumps(content | edited))
     with pytest.raises(InputError, match=rf"results\.json: {message}"):
         read_comparison(file)
+
+
+@pytest.mark.parametrize("key", ["inputs", "demand", "memory", "traffic_shares"])
+@pytest.mark.parametrize("value", [[], "many", 3])
+def test_a_file_with_another_value_for_a_table_is_refused(make_comparison, tmp_path, key, value):
+    content = json.loads(json.dumps(make_comparison().to_json())) | {key: value}
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=rf"results\.json: {key}: "):
+        read_comparison(file)

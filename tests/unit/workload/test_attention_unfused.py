@@ -6,11 +6,15 @@ import random
 import pytest
 
 from lightloom.errors import InputError
+from lightloom.hardware import load_gpu
 from lightloom.models import load_model
 from lightloom.parallel import MemoryOptions, Plan, memory_per_stage
 from lightloom.study.compare import Scenario
+from lightloom.study.compare.fit import memory_options
 from lightloom.study.compare.kernels import compute_model
 from lightloom.study.compare.memory import job_memory
+from lightloom.study.compare.plan_candidates import Candidates
+from lightloom.workload import build
 from lightloom.workload.compute import ComputeModel
 from lightloom.workload.options import WorkloadOptions
 
@@ -87,5 +91,35 @@ def test_a_scenario_says_it_once_for_time_and_memory():
     assert apart.memory[0].activations_bytes > fused.memory[0].activations_bytes
     sparse = dataclasses.replace(MODEL.attention, index_top_k=2048)
     model = dataclasses.replace(MODEL, name="sparse", attention=sparse)
-    with pytest.raises(InputError, match="unfused: sparse has attention that is not of all pairs"):
-        compute_model(scenario("deepseek-v3", "unfused"), model, WorkloadOptions(), MemoryOptions())
+    given, refused = scenario("deepseek-v3", "unfused"), "sparse has attention that is not of all"
+    with pytest.raises(InputError, match=refused):
+        compute_model(given, model, WorkloadOptions(), MemoryOptions())
+    with pytest.raises(InputError, match=refused):
+        memory_options(given, model, load_gpu("gb200"), WorkloadOptions())
+    shared = given.model_copy(update={"plan": given.plan.model_copy(update={"cp": 2})})
+    with pytest.raises(InputError, match=r"unfused: frameworks share no sequence .* plan.cp = 2"):
+        memory_options(shared, MODEL, load_gpu("gb200"), WorkloadOptions())
+
+
+def test_a_workload_keeps_what_its_kernels_compute():
+    model, plan = load_model("llama-3-8b"), Plan(gpus=8, tp=2, dp=4, micro_batches=1)
+    fused, apart = (
+        build(model, plan, demand=None, compute=ComputeModel.load("h200", **kernels))
+        for kernels in ({}, {"attention_kernels": "unfused"})
+    )
+    more = apart.memory[0].activations_bytes - fused.memory[0].activations_bytes
+    scores = plan.seq_len**2 * model.attention.num_heads / plan.tp * 2
+    assert more == pytest.approx(plan.micro_batch_size * model.num_layers * scores)
+
+
+def test_a_search_shares_no_sequence():
+    def degrees(kernels):
+        scenario = Scenario(
+            model="llama-3-8b", gpus=8, cluster={"rate_gbps": 400.0, "gpu": "h200"},
+            plan={"source": "search", "seq_len": 65536, "global_batch_size": 8},
+            compute={"attention_kernels": kernels}, memory_check=False,
+        )  # fmt: skip
+        return {plan.cp for plan in Candidates(scenario, load_model("llama-3-8b")).plans()}
+
+    assert max(degrees("fastest")) > 1
+    assert degrees("unfused") == {1}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -55,10 +56,10 @@ def command() -> Command:
         run=_run,
         examples=EXAMPLES,
         notes="Measured are products as training runs them, forward and for both gradients, those "
-        "of experts and in FP8, attention, permutations, launches, and a few whole layers. "
-        "Rows are kept beside the profile as they are measured (PROFILE.rows.csv): started "
-        "again, the command goes on. Links of the profile stay. Operators of --model are measured "
-        "where it is given.",
+        "of experts and in FP8, attention, permutations, strided kernels, launches, and a few "
+        "whole layers. Rows are kept beside the profile as they are measured "
+        "(PROFILE.rows.csv): started again, the command goes on. Links of the profile stay. "
+        "Operators of --model are measured where it is given.",
     )
 
 
@@ -68,7 +69,6 @@ def _run(call: CommandCall) -> None:
     from lightloom.output.files import check_all_writable, write_text
     from lightloom.study.calibration import layers, torch_device
     from lightloom.study.calibration.measure import (
-        Profile,
         condense,
         line_of,
         measure,
@@ -98,9 +98,7 @@ def _run(call: CommandCall) -> None:
 
     rows = measure(device, wanted, options.repeats, measured, report)
     condensed = condense(wanted, rows, gpu)
-    profile = Profile(
-        condensed.curves, condensed.memory, device.launches(), sustained_ratio(device)
-    )
+    profile = replace(condensed, launches=device.launches(), sustained=sustained_ratio(device))
     date = datetime.now(tz=UTC).strftime("%Y-%m-%d")
     write_text(profile_text(profile, device.title, gpu, date) + links, options.write_profile)
     for what, remark in device.remarks.items():

@@ -24,7 +24,7 @@ from typing import Protocol
 from lightloom.hardware.gpus import Gpu
 from lightloom.study.calibration.operations import Operation, product
 from lightloom.workload.compute_kernels import MEASURED_HEADS
-from lightloom.workload.compute_operators import load_efficiencies
+from lightloom.workload.compute_operators import MOST_ELEMENT_S, load_efficiencies
 
 Run = Callable[[], None]
 #: seconds of an operation, by its operator and shape
@@ -47,6 +47,8 @@ BOUND = 0.5
 SAME = {"matmul_dgrad": "matmul"}
 #: what a large product is
 LARGE = product("matmul", (8192, 8192, 8192))
+#: kernels of the strided operation that take each of its elements
+STRIDED_KERNELS = 2
 
 
 class Device(Protocol):
@@ -80,12 +82,15 @@ class Profile:
         Times of launching, s.
     sustained
         Speed in a long run over that in short ones.
+    element_s
+        Least time for an element of a strided kernel, s.
     """
 
     curves: Mapping[str, list[tuple[float, float]]]
     memory: Mapping[str, float]
     launches: Mapping[str, float] = field(default_factory=dict)
     sustained: float | None = None
+    element_s: float = 0.0
 
 
 def median_seconds(device: Device, operation: Operation, repeats: int) -> float:
@@ -136,11 +141,15 @@ def condense(operations: list[Operation], rows: Rows, gpu: Gpu) -> Profile:
     """Curves and shares of what was measured."""
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     moved: dict[str, float] = {}
+    element_s = 0.0
     bound: list[tuple[float, float]] = []
     scores = {name: curve.score_s for name, curve in load_efficiencies(gpu).curves.items()}
     scores = {name: score_s for name, score_s in scores.items() if score_s}
     for operation in operations:
         seconds = rows[operation.operator, operation.shape] / operation.parts
+        if operation.operator == "strided":
+            element_s = seconds / (STRIDED_KERNELS * math.prod(operation.shape))
+            continue
         if not operation.flops:
             moved[operation.operator] = operation.size_bytes / seconds / gpu.hbm_bytes_per_s
             continue
@@ -159,13 +168,15 @@ def condense(operations: list[Operation], rows: Rows, gpu: Gpu) -> Profile:
         else _by_size(found)
         for name, found in points.items()
     }
+    elementwise = (moved["norm"] * moved["add"]) ** 0.5
     memory = {
-        "elementwise": (moved["norm"] * moved["add"]) ** 0.5,
+        "elementwise": elementwise,
+        "strided": elementwise,
         "permute": moved["permute"],
         "permute_unfused": 2 / (1 / moved["permute"] + 1 / moved["unpermute"]),
         "optimizer": moved["add"],
     }
-    return Profile(curves, memory)
+    return Profile(curves, memory, element_s=element_s)
 
 
 def _products_alone(operation: Operation, seconds: float, gpu: Gpu) -> float:
@@ -237,6 +248,8 @@ def profile_text(profile: Profile, title: str, gpu: Gpu, date: str) -> str:
         lines.append('source = "measured"')
     for name, share in profile.memory.items():
         lines += ["", f"[memory.{name}]", f"bandwidth_efficiency = {min(share, 2):.4g}"]
+        if name == "strided":
+            lines.append(f"element_s = {min(profile.element_s, MOST_ELEMENT_S):.4g}")
         lines.append('source = "measured"')
     for name, seconds in profile.launches.items():
         lines += ["", f"[launch.{name}]", f"value = {seconds:.4g}", 'source = "measured"']

@@ -42,7 +42,7 @@ class Operation:
     ----------
     operator
         Name of the operator in a profile; ``norm``, ``add``, ``permute`` and ``unpermute`` are
-        condensed to memory-bound ones.
+        condensed to memory-bound ones, and ``strided`` is the gate and product of SwiGLU.
     shape
         m, k, n of a product's forward pass, behind the number of experts where there are some; see
         :data:`ATTENTION`, :data:`PERMUTED` and :data:`PLAIN`.
@@ -142,6 +142,8 @@ def operations(shapes: TriedShapes, fp8: bool) -> Iterator[Operation]:
         yield Operation(name, PERMUTED, size_bytes=2.0 * tokens * width * (1 + copies))
     for name in ("norm", "add"):
         yield Operation(name, PLAIN, size_bytes=2.0 * 2 * PLAIN[0] * PLAIN[1])
+    # the gate reads and writes; the product reads two and writes
+    yield Operation("strided", PLAIN, size_bytes=2.0 * 5 * PLAIN[0] * PLAIN[1])
     if fp8:
         for sizes in shapes.linear[:2]:
             for tokens in (1024, 4096, 8192):

@@ -106,7 +106,7 @@ class TorchDevice:
             return self._attention(operation.shape, backward=name.endswith("backward"))
         if name in {"permute", "unpermute"}:
             return self._permute(operation.shape, back=name == "unpermute")
-        if name in {"norm", "add"}:
+        if name in {"norm", "add", "strided"}:
             return self._plain(name, *operation.shape)
         if name.startswith("grouped"):
             return self._grouped(name, *operation.shape)
@@ -229,6 +229,9 @@ class TorchDevice:
         states, weight = self._values(tokens, width), self._values(width)
         if name == "norm":
             return lambda: functional.rms_norm(states, (width,), weight, 1e-6)
+        if name == "strided":
+            gate, up = self._values(tokens, 2 * width).chunk(2, dim=-1)
+            return lambda: functional.silu(gate) * up
         return lambda: states.add_(1.0)
 
     def prepare_layer(self, model: Model, tokens: int, seq_len: int) -> Run:

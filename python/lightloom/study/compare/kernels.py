@@ -8,6 +8,7 @@ from lightloom.parallel import MemoryOptions
 from lightloom.practice import Dispatcher
 from lightloom.study.compare.scenario import Scenario
 from lightloom.workload.compute import ComputeModel
+from lightloom.workload.compute_attention import has_all_scores
 from lightloom.workload.compute_dispatch import Dispatch
 from lightloom.workload.options import WorkloadOptions
 
@@ -29,11 +30,7 @@ def compute_model(
             f"compute.attention_kernels = {wanted}: {model.name} has no attention that it computes;"
             " leave it out"
         )
-    if wanted == "unfused" and not keeps_scores(scenario, model):
-        raise InputError(
-            f"compute.attention_kernels = {wanted}: {model.name} has attention that is not of all"
-            " pairs of tokens; leave it out"
-        )
+    keeps_scores(scenario, model)
     return ComputeModel.load(
         scenario.cluster.gpu,
         scenario.cluster.profile,
@@ -46,12 +43,26 @@ def compute_model(
 
 
 def keeps_scores(scenario: Scenario, model: Model) -> bool:
-    """Whether all scores of attention are in memory, and kept unless they are computed again."""
-    usual = all(
-        variant.attention.kind in ("gqa", "mla") and not variant.attention.index_top_k
-        for variant in model.variants
-    )
-    return usual and scenario.compute.attention_kernels == "unfused"
+    """Whether all scores of attention are in memory, and kept unless they are computed again.
+
+    Raises
+    ------
+    InputError
+        If the model has attention that has none of all pairs of tokens, or GPUs share a sequence.
+    """
+    wanted = scenario.compute.attention_kernels
+    if wanted == "unfused" and not has_all_scores(model):
+        raise InputError(
+            f"compute.attention_kernels = {wanted}: {model.name} has attention that is not of all"
+            " pairs of tokens; leave it out"
+        )
+    if wanted == "unfused" and (scenario.plan.cp or 1) > 1:
+        # as Transformer Engine (``get_attention_backend``)
+        raise InputError(
+            f"compute.attention_kernels = {wanted}: frameworks share no sequence among GPUs with"
+            f" it; leave it out, or give no plan.cp = {scenario.plan.cp}"
+        )
+    return wanted == "unfused"
 
 
 def dispatcher_of(scenario: Scenario, model: Model) -> Dispatcher:

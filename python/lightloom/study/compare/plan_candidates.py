@@ -38,7 +38,7 @@ from lightloom.study.compare.fit import (
     with_misfit,
 )
 from lightloom.study.compare.job import cluster_of, with_published_gate, workload_options
-from lightloom.study.compare.kernels import compute_model, dispatcher_of
+from lightloom.study.compare.kernels import compute_model, dispatcher_of, keeps_scores
 from lightloom.study.compare.scenario import Scenario
 from lightloom.study.compare.step_estimate import StepEstimate, StepEstimates
 from lightloom.workload.options import WorkloadOptions
@@ -302,8 +302,8 @@ class Candidates:
 
     def _context_degrees(self) -> list[int]:
         degree = self.scenario.plan.cp
-        if degree:
-            return [degree]
+        if degree or keeps_scores(self.scenario, self._model):
+            return [degree or 1]
         length = self.scenario.plan.seq_len or _published_length(self._model)
         return [2**power for power in range(max(1, length // MIN_CP_TOKENS).bit_length())]
 

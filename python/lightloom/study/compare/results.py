@@ -642,7 +642,11 @@ def _check_tables(comparison: Comparison) -> None:
     """
     tables = {name: getattr(comparison, name) for name in _Tables.model_fields}
     # a program that was recorded does not say its memory
-    _check_type(TypeAdapter(_Tables), tables | {"memory": comparison.memory or None}, "")
+    _check_type(
+        TypeAdapter(_Tables),
+        tables | {"memory": None if comparison.memory == {} else comparison.memory},
+        "",
+    )
 
 
 def _check_values(results: Sequence[FabricResult]) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,6 @@ from lightloom.study.calibration import torch_device
 from lightloom.study.calibration.layers import predicted_layer_s, tried_layers
 from lightloom.study.calibration.measure import (
     LARGE,
-    Profile,
     condense,
     line_of,
     measure,
@@ -61,7 +61,7 @@ class FakeDevice:
 
 def test_every_operator_of_a_profile_is_measured():
     names = {operation.operator for operation in EVERY}
-    plain = {"norm", "add", "permute", "unpermute"}
+    plain = {"norm", "add", "permute", "unpermute", "strided"}
     assert set(OPERATORS) <= names
     assert names - plain <= {*OPERATORS, *FP8_OPERATORS, "matmul_dgrad"}
     assert plain <= names
@@ -100,7 +100,7 @@ def test_a_profile_of_a_device_gives_its_speeds_to_the_compute_model(tmp_path):
     assert len(lines) == len(EVERY)
     assert "495 TFLOPS" in lines[0]
     found = condense(EVERY, rows, GPU)
-    profile = Profile(found.curves, found.memory, {"host_s": 9e-6}, 0.8)
+    profile = replace(found, launches={"host_s": 9e-6}, sustained=0.8)
     path = tmp_path / "mine.toml"
     path.write_text(profile_text(profile, "fake", GPU, "2026-01-01"))
     compute = ComputeModel.load("h100", path)
@@ -113,6 +113,10 @@ def test_a_profile_of_a_device_gives_its_speeds_to_the_compute_model(tmp_path):
     assert compute.efficiencies.memory["permute"].bandwidth_efficiency == pytest.approx(
         0.75, rel=1e-3
     )
+    # five numbers of two bytes for each element of two kernels
+    strided = 5 * 2 / (GPU.hbm_bytes_per_s * 0.75) / 2
+    assert compute.efficiencies.memory["strided"].element_s == pytest.approx(strided, rel=1e-3)
+    assert compute.provenance["strided"] == compute.provenance["matmul"]
 
 
 def test_heads_of_64_give_the_curve_of_128():
@@ -177,6 +181,7 @@ class Replay:
         "permute": "permute_gather",
         "unpermute": "unpermute_index_add",
         "norm": "rmsnorm_eager",
+        "strided": "swiglu_eager",
     }
 
     def __init__(self):
@@ -211,6 +216,15 @@ def test_a_replay_of_the_h200_predicts_layers_as_its_table_does(tmp_path):
         assert one == pytest.approx(other, rel=0.10), name
 
 
+def test_a_replay_of_the_h200_has_strided_kernels_as_its_table_does():
+    """Of two shapes, of which the table is the mean, the replay has the larger."""
+    gpu = load_gpu("h200")
+    profile = condense(EVERY, measure(Replay(), EVERY, 1, {}, lambda *_: None), gpu)
+    packaged = ComputeModel.load("h200").efficiencies.memory["strided"]
+    assert profile.element_s == pytest.approx(packaged.element_s, rel=0.10)
+    assert profile.memory["strided"] == pytest.approx(packaged.bandwidth_efficiency, rel=0.10)
+
+
 LAYERS = ("llama-3-70b", "mixtral-8x7b", "deepseek-v3", "gpt-oss-20b")
 
 
@@ -235,7 +249,7 @@ small = [
     *(product(f"grouped_matmul{s}", (2, 8, 16, 32)) for s in ("", "_dgrad", "_wgrad")),
     *(attention(f"attention_{d}", (1, 4, 2, 16, 8, 8)) for d in ("forward", "backward")),
     *(Operation(name, (8, 2, 16), size_bytes=1.0) for name in ("permute", "unpermute")),
-    *(Operation(name, (8, 16), size_bytes=1.0) for name in ("norm", "add")),
+    *(Operation(name, (8, 16), size_bytes=1.0) for name in ("norm", "add", "strided")),
 ]
 for operation in small:
     assert device.seconds(device.prepare(operation), 2) > 0, operation
@@ -250,7 +264,7 @@ print("ran", len(small))
     done = subprocess.run(
         [PYTHON, "-c", code, *paths], capture_output=True, text=True, check=False, env=environment
     )
-    assert done.stdout.split() == ["ran", "12"], done.stderr
+    assert done.stdout.split() == ["ran", "13"], done.stderr
 
 
 class NoGpu:
