@@ -366,7 +366,9 @@ class Topology(FabricOptions):
             return self.graph(servers + spare)
         except FabricError as error:
             text = str(error).removeprefix(f"{self.name}: ")
-            raise FabricError(f"{self.name}: circuits.spare_servers = {spare}: {text}") from None
+            assert self.circuits is not None
+            given = f"circuits.spare_servers = {self.circuits.spare_servers}"
+            raise FabricError(f"{self.name}: {given}: {text}") from None
 
     def _applied(self, cluster: Cluster, network: Network) -> dict[str, Any]:
         values = super()._applied(cluster, network)

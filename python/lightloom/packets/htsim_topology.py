@@ -90,7 +90,10 @@ def _read(text: str, name: str) -> _Tree:
             continue
         key, place = words[0].lower(), f"{name}, line {number}"
         if len(words) != 2 or not _WHOLE.fullmatch(words[1]):
-            raise InputError(f"{place}: {echo(line.strip())}: expected a word and a whole number")
+            raise InputError(
+                f"{place}: {echo(line.strip())}: expected a word and a whole number of up to 9"
+                " digits"
+            )
         value = int(words[1])
         if key == "tier":
             if value != len(tiers) or value > 2:

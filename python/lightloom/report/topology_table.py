@@ -47,6 +47,6 @@ def print_laws(laws: Sequence[Law], console: Console) -> None:
     """Print which laws a topology keeps."""
     table = plain_table("Laws", ["law", "tried", "kept"], left=["kept"])
     for law in laws:
-        kept = "yes" if law.tried else "no two servers alike"
+        kept = "yes" if law.tried else "no case of it"
         table.add_row(Text(law.name), f"{law.tried}", Text(law.broken or kept))
     print_table(table, console)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -322,7 +323,10 @@ def _as_controlled(trial: _Trial) -> Iterator[str]:
     for network in (trial.network, *(network for _, network in trial.failures())):
         ocs = network.part(Ocs)
         assert ocs is not None
-        failed = _told(trial, ocs.failures or Failures())
+        lost = ocs.failures or Failures()
+        if _has_part_of_nic(trial, lost):
+            continue
+        failed = _told(trial, lost)
         decider = region.rules.decider(ports, region.planes, failed)
         for steps in trial.steps(region, DRAWS if network is trial.network else 1):
             decisions = record_decisions(steps, network).decisions
@@ -331,6 +335,13 @@ def _as_controlled(trial: _Trial) -> Iterator[str]:
                 decision = decider.decide(record.held, record.upcoming)
                 same = decision == record.decision
                 yield "" if same else f"a run {record.decision}, a controller {decision}"
+
+
+def _has_part_of_nic(trial: _Trial, failed: Failures) -> bool:
+    """Whether a NIC has lost some of its links to packet switches, which no controller is told."""
+    each = trial.graph.links_per_server // trial.fabric.packet_nics(trial.cluster)
+    lost = Counter((server, link // each) for server, link in set(failed.eps_nics))
+    return any(count < each for count in lost.values())
 
 
 def _told(trial: _Trial, failed: Failures) -> Failures:

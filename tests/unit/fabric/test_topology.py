@@ -444,6 +444,10 @@ def test_spare_servers_are_charged_as_those_of_mixnet(topology):
     few = topology(f"servers = 6\n{CIRCUITS}").replace(circuits=given)
     with pytest.raises(FabricError, match=r"circuits.spare_servers = 2: describes 6 servers"):
         few.bill_of_materials(cluster_of(6))
+    # regions that no switch has together: each of two switches has as many as the file says
+    many = topology(f"servers = 12\n{CIRCUITS}").replace(circuits=given | {"spare_servers": 90})
+    with pytest.raises(FabricError, match=r"circuits.spare_servers = 90: describes 12 servers"):
+        many.bill_of_materials(cluster_of(12))
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ def test_bundles_are_parallel_links(tmp_path: Path) -> None:
         ("Radix_Up 2", "Radix_Up 0", "tier 0: radix_up is missing or 0"),
         ("Radix_Up 2", "Queue_Up 9", "line 9: Queue_Up: queues are not read; give them as --queue"),
         ("Radix_Up 2", "Radix_Up two", "expected a word and a whole number"),
+        ("Nodes 32", "Nodes 99999999999", "expected a word and a whole number of up to 9 digits"),
         ("Radix_Up 2", "Radix_Side 2", "expected, once each, downlink_speed_gbps"),
         ("Tier 1", "Tier 2", "tier 2: expected 0, 1 and perhaps 2 in order"),
         ("Podsize 32\n", "", "Nodes and Podsize: expected both"),

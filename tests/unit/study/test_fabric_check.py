@@ -92,6 +92,16 @@ def test_laws_are_kept_with_circuits(circuits, failed):
     assert not any("places" in law.name for law in laws)
 
 
+@pytest.mark.parametrize(("links", "tried"), [((2,), 0), ((2, 3), 30)])
+def test_a_controller_is_told_of_whole_nics_alone(links, tried):
+    """NICs of two links each: what has lost one of them is none that a controller knows of."""
+    doubled = [{"ends": ["servers", "tor"], "count": 12}]
+    rack = RACK.replace(links=doubled, failed=[f"eps:3/{link}" for link in links])
+    *_, law = check_fabric(rack, cluster_of(6), seed=1)
+    assert law.name == "a controller decides on the circuits of a run"
+    assert (law.broken, law.tried) == (None, tried)
+
+
 def test_a_controller_that_decides_otherwise_is_said(monkeypatch):
     """A file of which the controller takes another rate than the simulation does."""
     real = Topology.circuit_region

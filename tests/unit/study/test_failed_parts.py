@@ -189,6 +189,35 @@ def test_planes_of_circuit_switches_lose_a_circuit_each():
     assert ocs.step_time_s < server.step_time_s
 
 
+def test_what_fails_in_flows_only_names_its_fabric_before_anything_runs(tmp_path):
+    path = tmp_path / "rack.toml"
+    path.write_bytes(b'failed = ["eps:1/3"]\n' + read_sample("circuit-rack.toml"))
+    with pytest.raises(InputError, match=r"^rack: failed: NICs of packet switches fail in flows"):
+        on_racks(path, network="packet")
+
+
+def test_one_region_is_one(tmp_path):
+    path = tmp_path / "rack.toml"
+    path.write_bytes(read_sample("circuit-rack.toml"))
+    (result,) = on_racks(path, fail=["ocs:0"]).results
+    assert result.failures[0].response == "1 region, 4 servers with 0 of 2 circuits left"
+
+
+def on_racks(path, **more):
+    return lightloom.compare(
+        "olmoe-1b-7b",
+        gpus=32,
+        rate=400,
+        seeds=1,
+        policies=False,
+        imbalances=False,
+        compute_spread=0.0,
+        plan={"tp": 1, "pp": 1, "ep": 32, "micro_batches": 1},
+        fabrics=[str(path)],
+        **more,
+    )
+
+
 def test_a_spare_server_on_the_circuit_switch_keeps_the_step():
     mixnet = Frozen(spare_servers=1)
     spare, plain = (

@@ -169,7 +169,7 @@ def _of_tor(number: int, network: Network, eps: Eps, *, has_circuits: bool) -> L
     each = eps.nics // eps.rails
     nics = [(server, rail * each + nic) for server in below for nic in range(each)]
     return Loss(
-        f"{len(below)} servers with {eps.nics - each} of {eps.nics} NICs left",
+        f"{show_things(len(below), 'server')} with {eps.nics - each} of {eps.nics} NICs left",
         Failures(eps_nics=nics) if has_circuits else Failures(nics=nics),
     )
 
@@ -180,7 +180,7 @@ def _of_tor_of_plane(number: int, network: Network, eps: Eps) -> Loss:
     first, planes = group * eps.servers_per_tor, eps.shared_planes
     below = range(first, min(first + eps.servers_per_tor, network.servers))
     ports = [(server, nic * planes + plane) for server in below for nic in range(eps.nics)]
-    left = f"{len(below)} servers with {planes - 1} of {planes} planes left"
+    left = f"{show_things(len(below), 'server')} with {planes - 1} of {planes} planes left"
     return Loss(left, Failures(eps_nics=ports))
 
 
@@ -261,8 +261,9 @@ def _of_chassis(number: int, ocs: Ocs) -> Loss:
     servers = np.flatnonzero(inside).tolist()
     nics = range(ocs.ports) if planes == 1 else range(plane, plane + 1)
     left = f"{ocs.ports - len(nics)} of {ocs.ports} circuits left"
+    regions = show_things(len(set(region[inside].tolist())), "region")
     return Loss(
-        f"{len(set(region[inside].tolist()))} regions, {len(servers)} servers with {left}",
+        f"{regions}, {show_things(len(servers), 'server')} with {left}",
         Failures(nics=[(server, nic) for server in servers for nic in nics]),
     )
 

@@ -201,6 +201,12 @@ class _Case:
 
     def check_failures(self) -> None:
         """Refuse parts that no fabric has, and lost NICs where packets are simulated."""
+        for fabric in self.job.fabrics:
+            if self.is_packets and lacks_packet_links(self.networks.get(fabric)):
+                raise InputError(
+                    f"{fabric.name}: failed: NICs of packet switches fail in flows only: leave them"
+                    " out, or simulate no packets"
+                )
         for failure in itertools.chain(*self.failures().values()):
             if failure.fabric is None or not self.is_packets:
                 continue
