@@ -81,6 +81,8 @@ def test_a_trace_has_no_tokens_to_price(comparison):
 
 def test_results_that_were_edited_are_refused(comparison):
     first, *others = comparison.results
+    scenario = comparison.inputs["scenario"]
+    cluster = {k: v for k, v in scenario["cluster"].items() if k != "nics_per_server"}
     for edited, message in (
         (
             {"results": (dataclasses.replace(first, fabric="mesh"), *others)},
@@ -88,6 +90,10 @@ def test_results_that_were_edited_are_refused(comparison):
         ),
         ({"results": (dataclasses.replace(first, plan={}), *others)}, "without plans cannot"),
         ({"inputs": {}}, "without their scenario"),
+        (
+            {"inputs": {"scenario": scenario | {"cluster": cluster}}},
+            "cluster.nics_per_server: missing",
+        ),
     ):
         with pytest.raises(InputError, match=message):
             priced(dataclasses.replace(comparison, **edited))

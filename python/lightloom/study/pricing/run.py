@@ -169,7 +169,11 @@ def _scenario_of(comparison: Comparison) -> Scenario:
     content = comparison.inputs.get("scenario")
     if not isinstance(content, dict):
         raise InputError("results without their scenario cannot be priced; run compare again")
-    return Scenario.model_validate(content)
+    scenario = Scenario.model_validate(content)
+    for key in ("gpus_per_server", "nics_per_server"):
+        if getattr(scenario.cluster, key) is None:
+            raise InputError(f"inputs.scenario.cluster.{key}: missing; run compare again")
+    return scenario
 
 
 def _fabric_of(result: FabricResult, fabrics: Mapping[str, Fabric]) -> Fabric:
