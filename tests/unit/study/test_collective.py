@@ -131,6 +131,28 @@ def test_an_all_reduce_is_its_two_halves_or_a_tree():
     assert whole < 0.3 * sum(halves)
 
 
+@pytest.mark.parametrize("gpu", ["a100", "h100"])
+def test_all_reduces_count_all_rings_that_share_nics(gpu):
+    """Fewer NICs, as fast together, carry it the same way, whoever shares them."""
+    sizes = (1 << 24, 1 << 30)
+
+    def times(nics, all_to_all):
+        options = {"fat-tree": {"all_to_all": all_to_all}}
+        cluster = {"rate_gbps": 1600 / nics, "gpu": gpu, "nics_per_server": nics}
+        found = run(
+            "all-reduce", gpus=16, size_bytes=sizes, cluster=cluster, fabric_options=options
+        )
+        return [one.time_s for one in found]
+
+    expected = times(8, "flat")
+    for nics in (4, 2):
+        assert times(nics, "flat") == pytest.approx(expected, rel=1e-3)
+    spread = times(8, "hierarchical")
+    # what NICs of other GPUs carry is copied there, one hop more at each end
+    assert spread == pytest.approx(expected, rel=0.1)
+    assert times(2, "hierarchical") == pytest.approx(spread, rel=1e-3)
+
+
 #: what a user of NCCL reports of reduce-scatters, about, GB/s by servers of 8 H100 at 400 Gb/s
 #: (github.com/NVIDIA/nccl/issues/1229), and NVIDIA of two (nccl-tests, issue 290: 46 to 48 a NIC)
 REPORTED = {2: 376, 4: 360, 8: 345, 16: 320, 32: 300, 64: 280, 128: 260}
