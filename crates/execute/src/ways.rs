@@ -4,10 +4,12 @@
 //! a tree of two servers, which send each other their sums once, half of what a ring between them
 //! carries; or added up by the switches inside servers, and along a tree between these (the NVLS
 //! tree of NCCL 2.30, `src/graph/tuning.cc`). The way is taken that would end first if nothing
-//! else were under way: NCCL knows no more when it begins.
+//! else were under way: NCCL knows no more when it begins. Rings of the other workers of a server
+//! are of the same all-reduce, and are counted where they share its NICs.
 
 use crate::collective::Circulation;
 use crate::fabric::Fabric;
+use crate::links::End;
 use crate::network::{Division, Pair, PartId, Placement, RingOrder};
 use lightloom_model::{
     Bytes, Collective, CollectiveKind, Duration, GroupFamily, GroupId, Payload, TaskGraph, WorkerId,
@@ -105,7 +107,8 @@ impl Setting<'_> {
 
     /// When it would end that way if nothing else were under way.
     fn end(self, way: Way, collective: &Collective, group: Group<'_>, edge_bytes: u64) -> Duration {
-        let (crossing, step) = self.crossing(group.members, edge_bytes);
+        let ranks = collective.inside.peers.saturating_add(1);
+        let (crossing, step) = self.crossing(group.members, edge_bytes, ranks);
         let part = |&member| self.inside(way, collective, group, member);
         let parts = group.members.iter().map(part);
         let (inside, begun) = parts.fold(Default::default(), |(whole, begun), (time, start)| {
@@ -152,8 +155,13 @@ impl Setting<'_> {
         (whole, inside.gather.start_up(peers).min(whole))
     }
 
-    /// How long bytes take from the first member to the second alone, and what a step takes.
-    fn crossing(self, members: &[WorkerId], bytes: u64) -> (Duration, Duration) {
+    /// How long bytes take from the first member to the second, of which each of a server's rings
+    /// sends as many over what it shares with the others; and what a step takes. An all-reduce has
+    /// `ranks` GPUs of a server, on at most as many workers.
+    fn crossing(self, members: &[WorkerId], bytes: u64, ranks: u32) -> (Duration, Duration) {
+        let rings = |workers: u32| u64::from(workers.min(ranks));
+        let of_nics = rings(self.placement.workers_per_group());
+        let of_server = rings(self.placement.workers_per_server());
         let orders = self.fabric.ring_orders(self.placement, members, bytes);
         let Some(order) = orders.first() else { return Default::default() };
         let RingOrder { order: places, .. } = order;
@@ -169,8 +177,12 @@ impl Setting<'_> {
             }
             step = step.max(path.latency + self.fabric.message_start_up(path));
             for &link in paths.links(share.path) {
-                let rate = self.fabric.links.full_rate(link);
-                longest = longest.max(rate.transmission(Bytes(share.bytes)));
+                let (link, _) = self.fabric.links.link(link);
+                let is_of_nics =
+                    [link.from, link.to].iter().any(|end| matches!(end, End::Nics { .. }));
+                let rings = if is_of_nics { of_nics } else { of_server };
+                let bytes = Bytes(share.bytes.saturating_mul(rings));
+                longest = longest.max(link.rate_of(link.members).transmission(bytes));
             }
         }
         (longest, step)

@@ -1,6 +1,7 @@
 """One collective alone: closed forms, conservation, and DeepEP's published bandwidths."""
 
 import dataclasses
+import itertools
 import random
 
 import pytest
@@ -129,6 +130,53 @@ def test_an_all_reduce_is_its_two_halves_or_a_tree():
     assert whole == pytest.approx(sum(halves), rel=0.05)
     whole, *halves = times(100_000)
     assert whole < 0.3 * sum(halves)
+
+
+@pytest.mark.parametrize("gpu", ["a100", "h100"])
+def test_all_reduces_count_all_rings_that_share_nics(gpu):
+    """Fewer NICs, as fast together, carry it the same way, whoever shares them."""
+    sizes = (1 << 24, 1 << 30)
+
+    def times(nics, all_to_all):
+        options = {"fat-tree": {"all_to_all": all_to_all}}
+        cluster = {"rate_gbps": 1600 / nics, "gpu": gpu, "nics_per_server": nics}
+        found = run(
+            "all-reduce", gpus=16, size_bytes=sizes, cluster=cluster, fabric_options=options
+        )
+        return [one.time_s for one in found]
+
+    expected = times(8, "flat")
+    for nics in (4, 2):
+        assert times(nics, "flat") == pytest.approx(expected, rel=1e-3)
+    spread = times(8, "hierarchical")
+    # what NICs of other GPUs carry is copied there, one hop more at each end
+    assert spread == pytest.approx(expected, rel=0.1)
+    assert times(2, "hierarchical") == pytest.approx(spread, rel=1e-3)
+
+
+@pytest.mark.parametrize("gpu", ["a100", "h100", "b200"])
+def test_all_reduces_grow_with_their_bytes_and_no_faster(gpu):
+    """Wherever the way changes, on odd numbers of GPUs and servers, too."""
+    draw = random.Random(gpu)
+    sizes = tuple(int(2 ** (14 + 0.5 * place)) for place in range(34))
+    for _ in range(4):
+        each, servers = draw.choice((1, 2, 3, 6, 8)), draw.choice((2, 3, 5, 7))
+        cluster = {
+            "rate_gbps": draw.choice((100, 400)),
+            "gpu": gpu,
+            "gpus_per_server": each,
+            "nics_per_server": draw.choice((1, each)),
+        }
+        spread = draw.choice(("flat", "hierarchical", "rail")) if each > 1 else "flat"
+        found = run(
+            "all-reduce", gpus=each * servers, cluster=cluster, size_bytes=sizes,
+            fabric_options={"fat-tree": {"all_to_all": spread}},
+        )  # fmt: skip
+        for (less, more), (before, after) in zip(
+            itertools.pairwise(sizes), itertools.pairwise(found), strict=True
+        ):
+            grown = after.time_s / before.time_s
+            assert 1 <= grown <= more / less * (1 + 1e-6), (each, servers, less)
 
 
 #: what a user of NCCL reports of reduce-scatters, about, GB/s by servers of 8 H100 at 400 Gb/s

@@ -147,6 +147,16 @@ impl Placement {
     pub fn gpus_per_group(&self) -> u32 {
         self.gpus_per_server / self.groups
     }
+
+    /// Workers that share a NIC group, where a server has as many as fit.
+    pub fn workers_per_group(&self) -> u32 {
+        (self.gpus_per_group() / self.gpus).max(1)
+    }
+
+    /// Workers that fit on a server.
+    pub fn workers_per_server(&self) -> u32 {
+        self.gpus_per_server / self.gpus
+    }
 }
 
 #[cfg(test)]

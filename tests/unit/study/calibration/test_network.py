@@ -263,6 +263,13 @@ def test_a_command_above_a_table_says_that_rings_were_forced(command, is_ring):
     assert found.is_ring is is_ring
 
 
+def test_rings_are_forced_for_one_command_or_for_all_that_follow():
+    command, started = "./build/all_reduce_perf\n", "# Collective test starting: all_reduce_perf\n"
+    plain = f"{command}{started}{P4D}"
+    for before, rings in (("NCCL_ALGO=Ring ", [True, False]), ("NCCL_ALGO=Ring\n", [True, True])):
+        assert [found.is_ring for found in table(f"{before}{plain}{plain}")] == rings
+
+
 def test_of_one_size_alone_start_ups_stay():
     readings = deep_ep.read_deep_ep(H20, "ep.log", GIVEN, 8)
     found = fit_links(readings, Machines("h100", 200.0, 8, 8), PACKAGED)

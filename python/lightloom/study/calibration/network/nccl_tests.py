@@ -98,13 +98,12 @@ class _Reader:
         self._test = "" if found is None else found[0].partition("_perf")[0]
         self._tables = [_Table()]
         self._head: list[str] = []
-        self._is_ring = False
+        self._is_ring = self._is_exported = False
 
     def take(self, line: str) -> None:
         """Take a line: of devices, of a head, of a row, or what names the test."""
         table = self._tables[-1]
-        if said := _ALGORITHM.search(line):
-            self._is_ring = said[2] is not None or said[1].lower() in ("ring", "tree")
+        self._note_algorithm(line, is_next=bool(table.rows))
         if device := _DEVICE.match(line):
             if table.rows:
                 table = self._begin()
@@ -124,6 +123,16 @@ class _Reader:
             self._test = table.test = named[1]
         elif self._head and line[:1] != "#":
             self._add_row(table, line.split())
+
+    def _note_algorithm(self, line: str, *, is_next: bool) -> None:
+        """Note what a line forces: of a test that it runs, or of all that follow."""
+        named = _NAMED.search(line)
+        if said := _ALGORITHM.search(line):
+            self._is_ring = said[2] is not None or said[1].lower() in ("ring", "tree")
+            if not named:
+                self._is_exported = self._is_ring
+        elif named and is_next:
+            self._is_ring = self._is_exported
 
     def _begin(self) -> _Table:
         self._tables.append(_Table())
