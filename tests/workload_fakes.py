@@ -50,6 +50,7 @@ class FakeCompute:
     recompute: str = "none"
     precision: str = "bf16"
     state_precision: str = "fp32"
+    attention_kernels: str = "fastest"
     provenance: dict = field(default_factory=lambda: {"gpu": "fake"})
 
     def _pass(self, forward_s, backward, recomputed=True):

@@ -278,7 +278,7 @@ def _graph(
 
 
 def _memory_options(model: Model, options: WorkloadOptions, compute: ComputeModel) -> MemoryOptions:
-    unfused = compute.kernels.attention_kernels == "unfused"
+    unfused = compute.attention_kernels == "unfused"
     return MemoryOptions(
         recompute=compute.recompute,
         precision=compute.precision,

@@ -165,6 +165,11 @@ class ComputeModel:
         return self.kernels.gpu
 
     @property
+    def attention_kernels(self) -> AttentionKernels:
+        """Which kernels compute attention."""
+        return self.kernels.attention_kernels
+
+    @property
     def precision(self) -> Precision:
         """Format of the products of linear layers and experts."""
         return self.kernels.precision
@@ -196,7 +201,7 @@ class ComputeModel:
             "permutation": self.kernels.permutation,
             "cuda_graphs": str(self.kernels.cuda_graphs).lower(),
             "expert_products": self.kernels.expert_products,
-            "attention_kernels": self.kernels.attention_kernels,
+            "attention_kernels": self.attention_kernels,
             "casts": self.kernels.casts,
             "state_precision": self.state_precision,
             "dispatcher": self.dispatch.dispatcher,
