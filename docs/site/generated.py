@@ -18,6 +18,7 @@ from lightloom.control.region_file import RegionFile
 from lightloom.fabric import FABRICS
 from lightloom.fabric.circuit_options import CircuitOptions
 from lightloom.inputs.fields import describe
+from lightloom.study.compare.scenario import Scenario
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,15 +67,26 @@ def circuits() -> str:
 
 def region_file() -> str:
     """All keys of a region's file, table by table."""
+    return file_of(RegionFile, {"switches": "switches.NAME"})
+
+
+def study() -> str:
+    """All keys of a study's file, table by table, but for what results alone record."""
+    return file_of(Scenario, {}, without=("model_shape", "price_list", "power_list"))
+
+
+def file_of(kind: type[BaseModel], heads: dict[str, str], without: Iterable[str] = ()) -> str:
+    """The keys of a file, those outside tables first; ``heads`` are of tables with other ones."""
     top, tables = [], []
-    for name, field in RegionFile.model_fields.items():
-        section = next((one for one in parts_of(field.annotation) if is_table(one)), None)
-        if section is None:
+    for name, field in kind.model_fields.items():
+        section = next((part for part in parts_of(field.annotation) if is_table(part)), None)
+        if section is not None:
+            about = (inspect.getdoc(section) or "").partition("\n\n")[0]
+            head = f"## `[{heads.get(name, name)}]`"
+            tables.append(f"{head}\n\n{about}\n\n{keys_of(section)}")
+        elif name not in without:
             top.append(name)
-        else:
-            head = f"[{name}.NAME]" if name == "switches" else f"[{name}]"
-            tables.append(f"## `{head}`\n\n{inspect.getdoc(section)}\n\n{keys_of(section)}")
-    return "\n\n".join([keys_of(RegionFile, top), *tables])
+    return "\n\n".join([keys_of(kind, top), *tables])
 
 
 def parts_of(annotation: object) -> list[object]:
