@@ -129,7 +129,7 @@ def _column(rows: polars.DataFrame, name: str, inputs: tuple[str, ...]) -> dict[
     column["levels"] = levels
     if name == "fabric":
         kinds = rows["kind"] if "kind" in rows.columns else rows["fabric"]
-        texts = map(_text, rows["fabric"].to_list())
+        texts = [_text(value, is_input=name in inputs) for value in rows["fabric"].to_list()]
         pairs = dict(zip(texts, map(_text, kinds.to_list()), strict=True))
         styles = fabric_styles([(level, pairs[level]) for level in levels])
         column["colors"] = [styles[level].color for level in levels]

@@ -80,8 +80,8 @@ def test_set_is_the_same_as_the_option(lightloom):
         ("--set cluster.rate_gbps=100",
          "--set cluster.rate_gbps and --rate are both given; leave one of them out"),
         ("--set mixnet.ports=four", "mixnet: ports = four: expected a whole number"),
-        ("--set mixnet.link_up_s=5Gbps", "mixnet: link_up_s: cannot read '5Gbps' as a "
-         "time such as '25 ms', or 'measured'"),
+        ("--set mixnet.link_up_s=5Gbps", "mixnet: link_up_s = 5Gbps: cannot read '5Gbps' "
+         "as a time such as '25 ms', or 'measured'"),
         ("--set mixnet.split=maybe", "mixnet: split = maybe: expected on or off"),
         ("--set plan.tp=two", "plan.tp = two: expected a whole number"),
         ("--set cluster.nics_per_server=0",

@@ -7,7 +7,6 @@ import pytest
 
 from lightloom.hardware import known_error
 
-BOARD = Path(__file__).parents[3] / "experiments" / "real-systems" / "board.md"
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "against-real-systems.md"
 
 
@@ -22,12 +21,10 @@ def test_known_errors_are_those_of_the_page(has_experts, precision):
 
 @pytest.mark.parametrize("has_experts", [True, False])
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "nvfp4"])
-def test_intervals_are_those_of_the_board(has_experts, precision):
+def test_intervals_are_wider_than_median_errors(has_experts, precision):
+    """Their values are tested where the board is, which makes them of all runs."""
     error = known_error(has_experts=has_experts, precision=precision)
-    row = rf"\| {error.name} \| \d+ \| [\d.]+ % \| [\d.]+ % \| ([\d.]+) \|"
-    (factor,) = re.findall(row, BOARD.read_text())
-    assert error.interval == pytest.approx(float(factor), abs=0.006)
-    assert error.interval > 1 + error.median / 2
+    assert error.interval > 1 + error.median
 
 
 def test_formats_of_eight_bits_are_one_class():

@@ -3,7 +3,7 @@
 import pytest
 
 from lightloom import compare
-from lightloom.report.story import story
+from lightloom.report.remarks import remarks
 from lightloom.study.compare import PlanOptions
 from lightloom.study.compare.job import prepare
 from lightloom.study.compare.repair import layer_seconds, repair_of
@@ -13,11 +13,11 @@ def test_a_plan_that_fits_has_nothing_to_say(scenario):
     assert repair_of(prepare(scenario(recompute="full", plan=PlanOptions()))) is None
 
 
-def test_the_verdict_says_that_a_plan_was_repaired_and_what_that_costs(scenario):
+def test_a_remark_says_that_a_plan_was_repaired_and_what_that_costs(scenario):
     found = compare(scenario(plan=PlanOptions(), seeds=1, policies=False, imbalances=False))
     repair = found.to_json()["memory"]["repair"]
     sentence = repair["sentence"]
-    assert story(found).endswith(sentence)
+    assert sentence in remarks(found)
     level = found.memory["recompute"]
     needed = f"{repair['needed_bytes'] / 1e9:.1f} GB"
     assert sentence.startswith(f"The plan needs {needed} per GPU without recomputation")
