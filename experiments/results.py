@@ -86,6 +86,11 @@ def finish(wanted: Mapping[Path, str], options: argparse.Namespace) -> int:
     return late or write_or_check(wanted, options.write, options.check)
 
 
+def run_table(doc: str | None, table: Path, render: Callable[[], str]) -> int:
+    """Print, write or check the one table that ``render()`` makes; return the exit status."""
+    return finish({table: render()}, command_line(doc).parse_args())
+
+
 def run(doc: str | None, render: Callable[..., Mapping[Path, str]]) -> int:
     """Print, write or check what ``render(fast=...)`` makes; return the exit status."""
     options = command_line(doc, fast=True).parse_args()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from lightloom.workload.task_graph import TaskGraph
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from results import command_line, write_or_check  # noqa: E402
+from results import run_table  # noqa: E402
 
 TABLE = HERE / "table.md"
 GBPS = 10**9
@@ -133,13 +132,5 @@ def render() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment."""
-    options = command_line(__doc__).parse_args(arguments)
-    text = render()
-    print(text, end="")
-    return write_or_check({TABLE: text}, options.write, options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_table(__doc__, TABLE, render))

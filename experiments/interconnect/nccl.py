@@ -23,7 +23,7 @@ import numpy as np
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from results import command_line, write_or_check  # noqa: E402
+from results import run_table  # noqa: E402
 
 from lightloom.fabric.interconnect import Interconnect  # noqa: E402
 from lightloom.study.calibration.network.fit import Machines  # noqa: E402
@@ -214,13 +214,5 @@ def render() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment."""
-    options = command_line(__doc__).parse_args(arguments)
-    text = render()
-    print(text, end="")
-    return write_or_check({TABLE: text}, options.write, options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_table(__doc__, TABLE, render))

@@ -85,15 +85,22 @@ def entries() -> list[Entry]:
     return found
 
 
+def factors(found: Sequence[Entry]) -> dict[str, float]:
+    """The interval of each class, by the runs that calibrate."""
+    known = shown(found)
+    return {group: spread(known, group) for group in sorted({e.run.group for e in found})}
+
+
 def coverage(found: Sequence[Entry]) -> str:
     """Whether intervals hold as much as they should of the runs that test, together and by class.
 
     Of ``n`` runs, chance alone moves the number held as a binomial distribution of 80 % has it.
     """
     held: dict[str, tuple[int, int]] = {}
-    for group in sorted({e.run.group for e in found if e.run.part == "test"}):
+    for group, factor in factors(found).items():
         test = [e for e in found if e.run.group == group and e.run.part == "test"]
-        held[group] = sum(e.size <= spread(shown(found), group) for e in test), len(test)
+        if test:
+            held[group] = sum(e.size <= factor for e in test), len(test)
     inside, tested = (sum(numbers) for numbers in zip(*held.values(), strict=True))
     is_good = LOW * tested <= inside <= HIGH * tested
     words = [
@@ -115,10 +122,10 @@ def coverage(found: Sequence[Entry]) -> str:
 
 def held_by_family(found: Sequence[Entry]) -> list[float]:
     """The share that intervals hold of each family of runs that test, by class."""
-    inside = defaultdict(list)
+    inside, by_class = defaultdict(list), factors(found)
     for e in found:
         if e.run.part == "test":
-            inside[e.run.group, family(e.run)].append(e.size <= spread(shown(found), e.run.group))
+            inside[e.run.group, family(e.run)].append(e.size <= by_class[e.run.group])
     return [mean(each) for each in inside.values()]
 
 
@@ -130,10 +137,9 @@ def sums(found: Sequence[Entry]) -> list[str]:
         "|---|---:|---:|---:|---:|---:|---|",
     ]
     held = tested = 0
-    for group in sorted({e.run.group for e in found}):
+    for group, factor in factors(found).items():
         own = [e for e in found if e.run.group == group]
         test = [e for e in own if e.run.part == "test"]
-        factor = spread(shown(found), group)
         inside = sum(e.size <= factor for e in test)
         held, tested = held + inside, tested + len(test)
         medians = [100 * median(abs(e.ratio - 1) for e in part) for part in (own, test)]
@@ -178,7 +184,7 @@ def aims(found: Sequence[Entry]) -> list[str]:
         " agrees with 80 % |",
         "|---|---:|---:|---|---:|---:|---|---|---|",
     ]
-    words = {True: "met", False: "**missed**"}
+    words, by_class = {True: "met", False: "**missed**"}, factors(found)
     missed = []
     for name, runs in groups.items():
         errors = {
@@ -187,7 +193,7 @@ def aims(found: Sequence[Entry]) -> list[str]:
         }
         whole = median(error for each in errors.values() for error in each)
         own, held_out = (median(errors[part]) for part in errors)
-        inside = [e.size <= spread(shown(found), e.run.group) for e in runs if e.run.part == "test"]
+        inside = [e.size <= by_class[e.run.group] for e in runs if e.run.part == "test"]
         share = sum(inside) / len(inside)
         aim = f"{wanted[name]} %, {words[whole <= wanted[name]]}" if name in wanted else ""
         is_even, is_held = held_out <= times * own, shares[0] <= share <= shares[1]
@@ -400,10 +406,9 @@ def main() -> int:
     found = entries()
     text = render(found)
     print(text)
-    spreads = {e.run.group: spread(shown(found), e.run.group) for e in found}
     wanted = {
         BOARD: text,
-        FIGURE: figure(found, spreads),
+        FIGURE: figure(found, factors(found)),
         ERRORS: errors_file(found),
     }
     return write_or_check(wanted, options.write, options.check)

@@ -10,7 +10,6 @@ nothing to choose, over that under leaves and spines: what is missing to 1 was l
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
@@ -21,7 +20,7 @@ from lightloom.packets import Flows, PacketScenario, make_flows, simulate_flows
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
-from results import command_line, markdown, write_or_check  # noqa: E402
+from results import markdown, run_table  # noqa: E402
 
 TABLE = HERE / "table.md"
 HOSTS, HOSTS_PER_LEAF, RATE_GBPS = 128, 16, 400
@@ -101,13 +100,5 @@ def render() -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the experiment."""
-    options = command_line(__doc__).parse_args(arguments)
-    text = render()
-    print(text, end="")
-    return write_or_check({TABLE: text}, options.write, options.check)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_table(__doc__, TABLE, render))

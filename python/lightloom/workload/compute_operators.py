@@ -73,14 +73,21 @@ FP4_OPERATORS = tuple(name + FP4 for name in PRODUCTS)
 FLASH_OPERATORS = (f"{FLASH}_forward", f"{FLASH}_backward")
 NARROW_ATTENTION = (f"{FP8_ATTENTION}_forward", f"{FP8_ATTENTION}_backward")
 ALL_OPERATORS = (
-    *(*OPERATORS, *FP8_OPERATORS, *FP4_OPERATORS),
-    *(*FLASH_OPERATORS, *NARROW_ATTENTION),
+    *OPERATORS,
+    *FP8_OPERATORS,
+    *FP4_OPERATORS,
+    *FLASH_OPERATORS,
+    *NARROW_ATTENTION,
 )
 
 #: operators whose time is set by bytes
 MEMORY_KINDS = (
-    *("elementwise", "strided", "permute", "permute_unfused"),
-    *("cross_entropy", "optimizer"),
+    "elementwise",
+    "strided",
+    "permute",
+    "permute_unfused",
+    "cross_entropy",
+    "optimizer",
 )
 
 #: the longest that a strided kernel may take for an element, s

@@ -22,6 +22,8 @@ from lightloom.workload.backup_gpu import BackupTraffic
 NICS = 8
 #: how much longer a step may be, where only rounding and the order of events differ
 NOISE = 1e-3
+#: options of a comparison of one sample each
+ONE_SAMPLE = {"seeds": 1, "policies": False, "imbalances": False, "compute_spread": 0.0}
 OPTIONS = {
     "mixnet": {"link_up_s": 0.0},
     "oversub": {"servers_per_tor": 2},
@@ -36,10 +38,7 @@ def compared(fabrics, fail, **more):
         "mixtral-8x7b",
         gpus=64,
         rate=400,
-        seeds=1,
-        policies=False,
-        imbalances=False,
-        compute_spread=0.0,
+        **ONE_SAMPLE,
         plan={"tp": 4, "pp": 2, "ep": 8, "micro_batches": 2},
         fabrics=list(fabrics),
         fabric_options=options,
@@ -208,10 +207,7 @@ def on_racks(path, **more):
         "olmoe-1b-7b",
         gpus=32,
         rate=400,
-        seeds=1,
-        policies=False,
-        imbalances=False,
-        compute_spread=0.0,
+        **ONE_SAMPLE,
         plan={"tp": 1, "pp": 1, "ep": 32, "micro_batches": 1},
         fabrics=[str(path)],
         **more,
@@ -350,10 +346,7 @@ def of_file(name, tmp_path, fail, gpus=64):
         "mixtral-8x7b",
         gpus=gpus,
         rate=400,
-        seeds=1,
-        policies=False,
-        imbalances=False,
-        compute_spread=0.0,
+        **ONE_SAMPLE,
         plan={"tp": 4, "pp": 2, "ep": 8, "micro_batches": 2},
         fabrics=["fat-tree", str(path)],
         fabric_options={"fat-tree": {"servers_per_tor": 4}},
